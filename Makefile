@@ -1,0 +1,70 @@
+# Run `make` to see what there is to run.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+# Where Java is found or brought to is decided in one place.
+WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &&
+
+# Without it Spark starts its Python workers with the first `python3` on PATH.
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-pure demo check format format-check lint types layers bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, demo and bench.'
+
+setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
+	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
+
+$(STAMP): setup.cfg setup.py Makefile
+	@if [ ! -x $(BIN)/python ]; then \
+	    command -v $(PYTHON) >/dev/null || { echo 'no $(PYTHON) found: install Python 3.10 or newer, or name one: make setup PYTHON=python3.12' >&2; exit 1; }; \
+	    $(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("pystorm-spark needs Python 3.10 or newer, but $(PYTHON) is %d.%d; name another: make setup PYTHON=python3.12" % sys.version_info[:2])' || exit 1; \
+	    echo 'making a virtual environment in $(VENV)'; \
+	    $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }; \
+	fi
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
+	@echo 'installing dependencies into $(VENV) (the first time takes a minute)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --editable '.[dev]'
+	@touch $@
+
+test: $(STAMP) ## run all tests
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+test-pure: $(STAMP) ## run the tests that need no Spark: seconds
+	@$(BIN)/python -m pytest -m 'not spark' $(ARGS)
+
+demo: $(STAMP) ## run a small topology on Spark and show what it does
+	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
+
+check: format-check lint types layers test ## run what CI runs: format, lint, types, layers, all tests
+
+format: $(STAMP) ## format the code and sort the imports
+	@$(BIN)/ruff check --quiet --select I --fix .
+	@$(BIN)/ruff format .
+
+format-check: $(STAMP) ## say which files `make format` would change
+	@$(BIN)/ruff format --check .
+
+lint: $(STAMP) ## look for mistakes with ruff
+	@$(BIN)/ruff check .
+
+types: $(STAMP) ## check the types with mypy
+	@$(BIN)/mypy
+
+layers: $(STAMP) ## check who imports whom
+	@$(BIN)/python -m pytest --quiet tests/test_layers.py
+
+bench: $(STAMP) ## run the benchmarks
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove caches and build output; .venv stays
+	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

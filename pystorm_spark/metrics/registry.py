@@ -1,0 +1,60 @@
+"""The metrics of one task, and when each is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pystorm_spark.errors import StormError
+from pystorm_spark.metrics.consumer import DataPoint
+from pystorm_spark.metrics.types import Metric, ReducedMetric, Reducer
+
+
+@dataclass(slots=True)
+class Registration:
+    """One metric with the length of its time bucket."""
+
+    metric: Metric
+    bucket_secs: float
+    due: float
+
+
+class MetricRegistry:
+    """The metrics that one task has registered, by name."""
+
+    def __init__(self) -> None:
+        self._registrations: dict[str, Registration] = {}
+
+    def register(self, name: str, metric: Any, bucket_secs: float, now: float) -> Any:
+        """Keep `metric`, to be read every `bucket_secs`; a `Reducer` is wrapped into a metric. Gives the metric."""
+        if name in self._registrations:
+            raise StormError(f"metric {name!r} is already registered in this task; choose another name")
+        if isinstance(metric, Reducer):
+            metric = ReducedMetric(metric)
+        if not callable(getattr(metric, "get_value_and_reset", None)):
+            raise StormError(f"metric {name!r} must have get_value_and_reset(), got {type(metric).__name__}")
+        if not isinstance(bucket_secs, (int, float)) or not bucket_secs > 0:
+            raise StormError(f"metric {name!r} needs a time bucket of more than 0 seconds, got {bucket_secs!r}")
+        self._registrations[name] = Registration(metric, bucket_secs, now + bucket_secs)
+        return metric
+
+    def get(self, name: str) -> Any:
+        """The metric registered under `name`, or None."""
+        found = self._registrations.get(name)
+        return found.metric if found else None
+
+    def shortest_bucket_secs(self) -> float | None:
+        """How often `collect` must be called; None if there is nothing to collect."""
+        return min((registration.bucket_secs for registration in self._registrations.values()), default=None)
+
+    def collect(self, now: float) -> dict[float, list[DataPoint]]:
+        """{bucket length: points} of what is due, and started anew."""
+        points: dict[float, list[DataPoint]] = {}
+        for name, registration in self._registrations.items():
+            if registration.due > now:
+                continue
+            registration.due = now + registration.bucket_secs
+            value = registration.metric.get_value_and_reset()
+            if value is not None:
+                points.setdefault(registration.bucket_secs, []).append(DataPoint(name, value))
+        return points

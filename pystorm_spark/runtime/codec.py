@@ -1,0 +1,295 @@
+"""Internal. Frames as bytes: what travels between slots, and how a damaged one is told from a good one.
+
+A payload is one byte of format version, the crc32 of all that follows, one byte of kind, and the body. A body begins
+with its target task and the sizes of what follows, then come whole columns, little-endian on every machine, then the
+rows. Nothing is unpacked, and no pickle is opened, before the checksum holds and every size fits the payload.
+"""
+
+from __future__ import annotations
+
+import operator
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgpack import Packer
+
+from pystorm_spark.errors import SerializationError
+from pystorm_spark.runtime.values import ATOMS, CloudPickling, Lowering, NoPickling, nested_unpack, type_name
+
+FORMAT_VERSION = 1
+TUPLES, ACKS = 1, 2
+PREFIX = struct.Struct("<BI")  # format version, crc32
+ADDRESS = struct.Struct("<Bq")  # kind, target task
+TUPLES_HEAD = struct.Struct("<qIIQQ")  # source task, bytes of the stream's name, rows, bytes of counts, anchors
+ACKS_HEAD = struct.Struct("<QQQ")  # acked, failed and reset roots
+
+Buffer = bytes | bytearray | memoryview
+
+
+class RefusedValueError(SerializationError):
+    """One value of a row cannot be packed; `index` says which."""
+
+    index: int = 0
+
+
+class ValueCodec:
+    """Packs rows of values and unpacks them, each value with its exact type.
+
+    With `fall_back_on_pickle` false, a value without an extension type is refused, and so is one that arrives pickled.
+    """
+
+    def __init__(self, fall_back_on_pickle: bool = True) -> None:
+        pickling = CloudPickling() if fall_back_on_pickle else NoPickling()
+        self._packer = Packer()
+        self._pack_atoms: Callable[[object], bytes] = self._packer.pack
+        self._lower = Lowering(ATOMS, pickling)
+        self._lower_ints = Lowering(ATOMS - {int}, pickling)
+        self._unpack = nested_unpack(pickling)
+
+    def pack(self, values: Sequence[Any]) -> bytes:
+        """One row as bytes; a `RefusedValueError` if one of `values` cannot travel."""
+        try:
+            # For rows of up to ten values a loop beats `ATOMS.issuperset(map(type, values))`.
+            for value in values:
+                if type(value) not in ATOMS:
+                    return self._pack_each(values)
+            return self._pack_atoms(values)
+        except (OverflowError, TypeError, ValueError):  # an int beyond 64 bits, a lone surrogate, 4 GB in one value
+            return self._pack_each(values)
+
+    def unpack_rows(self, data: Buffer, count: int) -> list[list[Any]]:
+        """The `count` rows that follow one another in `data`, which must hold nothing else."""
+        try:
+            rows: list[list[Any]] = self._unpack(b"".join((b"\xdd", count.to_bytes(4, "big"), data)))
+        except Exception as error:
+            raise SerializationError(f"{count} rows cannot be unpacked: {_reason(error)}") from error
+        if operator.countOf(map(type, rows), list) != count:
+            raise SerializationError(f"{count} rows cannot be unpacked: not each of them is a list of values")
+        return rows
+
+    def _pack_each(self, values: Sequence[Any]) -> bytes:
+        parts: list[bytes] = [self._packer.pack_array_header(len(values))]
+        for index, value in enumerate(values):
+            try:
+                parts.append(self._packed(value))
+            except Exception as error:
+                raise _refusal(index, value, error) from error
+        return b"".join(parts)
+
+    def _packed(self, value: object) -> bytes:
+        try:
+            return self._lower.packed(value)
+        except OverflowError:
+            return self._lower_ints.packed(value)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleFrame:
+    """Tuples for one target task from one source task and stream.
+
+    `roots`, `homes` and `edges` have one entry for each anchor: the root's id, the spout task that waits for it, the
+    edge's id. They belong to the rows in order, `counts[i]` of them to row i; `counts` None means one to each.
+    """
+
+    target: int
+    source: int
+    stream: str
+    rows: list[list[Any]]
+    counts: Sequence[int] | None
+    roots: array[int]
+    homes: array[int]
+    edges: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class AckFrame:
+    """What became of the roots of one spout task: `acked_edges[i]` is to be xored into `acked_roots[i]`."""
+
+    target: int
+    acked_roots: array[int]
+    acked_edges: array[int]
+    failed_roots: array[int]
+    reset_roots: array[int]
+
+
+def encode_tuples(
+    target: int,
+    source: int,
+    stream: str,
+    rows: Sequence[bytes],
+    counts: bytes | bytearray | None,
+    roots: array[int],
+    homes: array[int],
+    edges: array[int],
+) -> bytes:
+    """A `TupleFrame` as bytes; `rows` are packed already, `counts` was made by `append_count`."""
+    assert (roots.typecode, homes.typecode, edges.typecode) == ("Q", "I", "Q")
+    assert len(roots) == len(homes) == len(edges)
+    name = stream.encode("utf-8", "surrogatepass")
+    counts = counts or b""
+    head = TUPLES_HEAD.pack(source, len(name), len(rows), len(counts), len(roots))
+    return _sealed(TUPLES, target, (head, name, counts, _wire(roots), _wire(homes), _wire(edges), *rows))
+
+
+def encode_acks(
+    target: int,
+    acked_roots: array[int],
+    acked_edges: array[int],
+    failed_roots: array[int],
+    reset_roots: array[int],
+) -> bytes:
+    """An `AckFrame` as bytes."""
+    columns = (acked_roots, acked_edges, failed_roots, reset_roots)
+    assert all(column.typecode == "Q" for column in columns)
+    assert len(acked_roots) == len(acked_edges)
+    head = ACKS_HEAD.pack(len(acked_roots), len(failed_roots), len(reset_roots))
+    return _sealed(ACKS, target, (head, *map(_wire, columns)))
+
+
+def append_count(counts: bytearray, number: int) -> None:
+    """Write down that the next row has `number` anchors: seven bits to a byte, the lowest first."""
+    while number > 0x7F:
+        counts.append(number & 0x7F | 0x80)
+        number >>= 7
+    counts.append(number)
+
+
+def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
+    """The frame in `payload`; a `SerializationError` unless it is whole and of this format version."""
+    body = _Body(_opened(payload))
+    kind, target = body.fields(ADDRESS)
+    if kind == TUPLES:
+        return _tuple_frame(target, body, values)
+    if kind == ACKS:
+        return _ack_frame(target, body)
+    raise SerializationError(f"a frame is of kind {kind}; there are {TUPLES} (tuples) and {ACKS} (acks)")
+
+
+def peek_target(payload: Buffer) -> int:
+    """The task that `payload` is for; only its version is checked, not its checksum."""
+    _check_version(payload)
+    target: int = _Body(memoryview(payload)[PREFIX.size :]).fields(ADDRESS)[1]
+    return target
+
+
+def _sealed(kind: int, target: int, parts: Iterable[Buffer | array[int]]) -> bytes:
+    body = b"".join((ADDRESS.pack(kind, target), *parts))
+    return PREFIX.pack(FORMAT_VERSION, zlib.crc32(body)) + body
+
+
+def _opened(payload: Buffer) -> memoryview:
+    _check_version(payload)
+    checksum = PREFIX.unpack_from(payload)[1]
+    body = memoryview(payload)[PREFIX.size :]
+    if zlib.crc32(body) != checksum:
+        raise SerializationError(f"a frame of {len(payload)} bytes is damaged: its checksum does not hold")
+    return body
+
+
+def _check_version(payload: Buffer) -> None:
+    if len(payload) < PREFIX.size:
+        raise SerializationError(f"a frame of {len(payload)} bytes is too short to be one")
+    if payload[0] != FORMAT_VERSION:
+        raise SerializationError(f"a frame has format version {payload[0]}; this is version {FORMAT_VERSION}")
+
+
+class _Body:
+    """Reads the parts of a frame in order, and never past its end."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._rest = view
+
+    def take(self, size: int) -> memoryview:
+        if size > len(self._rest):
+            raise SerializationError(f"a frame is cut short: {size} bytes expected, {len(self._rest)} left")
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+    def rest(self) -> memoryview:
+        return self.take(len(self._rest))
+
+    def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        return layout.unpack(self.take(layout.size))
+
+    def column(self, typecode: str, length: int) -> array[int]:
+        column = array(typecode)
+        column.frombytes(self.take(length * column.itemsize))
+        return _little_endian(column)
+
+    def end(self) -> None:
+        if self._rest:
+            raise SerializationError(f"a frame is followed by {len(self._rest)} bytes that do not belong to it")
+
+
+def _tuple_frame(target: int, body: _Body, values: ValueCodec) -> TupleFrame:
+    source, name_size, row_count, counts_size, anchors = body.fields(TUPLES_HEAD)
+    stream = _stream_name(body.take(name_size))
+    counts = _counts(bytes(body.take(counts_size)))
+    _check_counts(counts, row_count, anchors)
+    roots, homes, edges = (body.column(typecode, anchors) for typecode in "QIQ")
+    try:
+        rows = values.unpack_rows(body.rest(), row_count)
+    except SerializationError as error:
+        raise SerializationError(f"stream {stream!r} from task {source} to task {target}: {error}") from error
+    return TupleFrame(target, source, stream, rows, counts, roots, homes, edges)
+
+
+def _ack_frame(target: int, body: _Body) -> AckFrame:
+    acked, failed, reset = body.fields(ACKS_HEAD)
+    columns = [body.column("Q", length) for length in (acked, acked, failed, reset)]
+    body.end()
+    return AckFrame(target, *columns)
+
+
+def _stream_name(data: memoryview) -> str:
+    try:
+        return str(data, "utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise SerializationError(f"a frame has a stream without a readable name: {error}") from error
+
+
+def _counts(data: bytes) -> Sequence[int] | None:
+    if data.isascii():  # every count is below 128: the bytes are the counts
+        return data or None
+    counts, number, shift = [], 0, 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            counts.append(number)
+            number = shift = 0
+    return counts
+
+
+def _check_counts(counts: Sequence[int] | None, row_count: int, anchors: int) -> None:
+    counted = (row_count, row_count) if counts is None else (len(counts), sum(counts))
+    if counted != (row_count, anchors):
+        raise SerializationError(
+            f"a frame of {row_count} rows and {anchors} anchors counts {counted[0]} rows and {counted[1]} anchors"
+        )
+
+
+def _wire(column: array[int]) -> array[int]:
+    return column if sys.byteorder == "little" else _little_endian(column[:])
+
+
+def _little_endian(column: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column
+
+
+def _refusal(index: int, value: object, error: Exception) -> RefusedValueError:
+    kind = type_name(type(value))
+    refusal = RefusedValueError(f"value {index} of the row, a {kind}, cannot be packed: {_reason(error)}")
+    refusal.index = index
+    return refusal
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"

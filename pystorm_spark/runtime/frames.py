@@ -1,0 +1,126 @@
+"""Internal. Frames: what leaves a slot. An `Outbox` gathers tuples and acks, and seals one frame per target task."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pystorm_spark.runtime.codec import append_count, encode_acks, encode_tuples
+from pystorm_spark.runtime.trees import Branch, Travelling
+from pystorm_spark.topology.tuple import Tree
+
+
+class Frame(NamedTuple):
+    """Bytes for one task, from one task and stream; the only thing that travels."""
+
+    target: int
+    payload: bytes
+
+
+class TupleBuffer:
+    """The tuples of one source task and stream for one target task in another slot, until they are sealed."""
+
+    __slots__ = ("counts", "edges", "homes", "roots", "rows", "source", "stream", "target")
+
+    def __init__(self, target: int, source: int, stream: str) -> None:
+        self.target = target
+        self.source = source
+        self.stream = stream
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows: list[bytes] = []
+        self.counts = bytearray()
+        self.roots = array("Q")
+        self.homes = array("I")
+        self.edges = array("Q")
+
+    def seal(self) -> Frame:
+        counts = None if self.counts.count(1) == len(self.rows) else self.counts
+        payload = encode_tuples(
+            self.target, self.source, self.stream, self.rows, counts, self.roots, self.homes, self.edges
+        )
+        self._clear()
+        return Frame(self.target, payload)
+
+
+class AckBuffer:
+    """Acker messages on the way home to one spout task, until they are sealed."""
+
+    __slots__ = ("acked_edges", "acked_roots", "failed", "reset", "target")
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.acked_roots = array("Q")
+        self.acked_edges = array("Q")
+        self.failed = array("Q")
+        self.reset = array("Q")
+
+    def seal(self) -> Frame:
+        return Frame(self.target, encode_acks(self.target, self.acked_roots, self.acked_edges, self.failed, self.reset))
+
+
+class Outbox:
+    """What leaves a slot: tuples for tasks elsewhere, and acks, fails and resets for roots that began elsewhere."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._draw = rng.getrandbits
+        self._dirty: list[TupleBuffer] = []
+        self._acks: dict[int, AckBuffer] = {}
+        self._sealed: list[Frame] = []
+        self.forget: Callable[[Branch], Any] = lambda branch: None
+
+    def edge_id(self) -> int:
+        """A random id that is not zero: XORed with zero an edge would be none."""
+        return self._draw(64) or self.edge_id()
+
+    def send(self, buffer: TupleBuffer, row: bytes, tree: Tree) -> None:
+        """Put a packed tuple of `tree` into `buffer`."""
+        if not buffer.rows:
+            self._dirty.append(buffer)
+        buffer.rows.append(row)
+        count = 0
+        for member in tree.members():
+            if isinstance(member, Travelling):
+                edge = self.edge_id()
+                buffer.roots.append(member.leave(edge))
+                buffer.homes.append(member.home())
+                buffer.edges.append(edge)
+                count += 1
+        append_count(buffer.counts, count)
+
+    def close(self, branch: Branch) -> None:
+        """A part that came from elsewhere has drained: its net value goes home."""
+        self.forget(branch)
+        if not branch.failed and branch.edge:
+            acks = self._acks_to(branch.home_task)
+            acks.acked_roots.append(branch.root_id)
+            acks.acked_edges.append(branch.edge)
+
+    def fail(self, branch: Branch) -> None:
+        self._acks_to(branch.home_task).failed.append(branch.root_id)
+
+    def reset(self, branch: Branch) -> None:
+        self._acks_to(branch.home_task).reset.append(branch.root_id)
+
+    def _acks_to(self, home_task: int) -> AckBuffer:
+        buffer = self._acks.get(home_task)
+        if buffer is None:
+            buffer = self._acks[home_task] = AckBuffer(home_task)
+        return buffer
+
+    def seal(self) -> None:
+        """Pack what has been gathered. Tuples come before acks, so that an ack never overtakes what it covers."""
+        if self._dirty:
+            self._sealed.extend(buffer.seal() for buffer in self._dirty)
+            self._dirty.clear()
+        if self._acks:
+            self._sealed.extend(buffer.seal() for buffer in self._acks.values())
+            self._acks = {}
+
+    def take(self) -> list[Frame]:
+        """The sealed frames, which are then the caller's. One assignment: another thread may call it."""
+        sealed, self._sealed = self._sealed, []
+        return sealed

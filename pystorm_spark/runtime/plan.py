@@ -1,0 +1,85 @@
+"""Internal. Plan: a topology and a configuration become tasks with ids, each in a slot. A pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pystorm_spark.runtime.metrics_bolt import METRICS_FIELDS, METRICS_STREAM, metrics_components
+from pystorm_spark.topology.config import component_conf
+from pystorm_spark.topology.fields import Stream
+from pystorm_spark.topology.graph import ComponentSpec, Topology
+from pystorm_spark.topology.grouping import Grouping
+from pystorm_spark.topology.tuple import GlobalStreamId
+
+ACKER = "__acker"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which tasks there are, where they live, and who listens to whom."""
+
+    storm_id: str
+    topology: Topology
+    conf: Mapping[str, Any]
+    slots: int
+    specs: Mapping[str, ComponentSpec]  # the user's components and the system's
+    tasks: Mapping[str, list[int]]  # {component: task ids}; the ackers' ids are taken, their work is done at the spouts
+    confs: Mapping[str, Mapping[str, Any]]  # {component: its configuration}
+
+    @cached_property
+    def component_of(self) -> dict[int, str]:
+        return {task: component for component, ids in self.tasks.items() for task in ids}
+
+    @cached_property
+    def slot_of(self) -> dict[int, int]:
+        """Tasks of a component are dealt round-robin over the slots."""
+        return {task: index % self.slots for id_ in self.specs for index, task in enumerate(self.tasks[id_])}
+
+    @cached_property
+    def user_tasks(self) -> dict[str, list[int]]:
+        return {id_: self.tasks[id_] for id_ in self.topology.components}
+
+    @cached_property
+    def subscribers(self) -> dict[GlobalStreamId, list[tuple[ComponentSpec, Grouping]]]:
+        """{stream: [(subscriber, grouping)]}."""
+        found: dict[GlobalStreamId, list[tuple[ComponentSpec, Grouping]]] = {}
+        for spec in self.specs.values():
+            for source, grouping in spec.inputs.items():
+                found.setdefault(source, []).append((spec, grouping))
+        return found
+
+    def tasks_in(self, slot: int) -> list[int]:
+        """The task ids of a slot, ascending."""
+        return sorted(task for task, home in self.slot_of.items() if home == slot)
+
+    def outputs_of(self, component_id: str) -> dict[str, Stream]:
+        """The streams of a component, those of the system included."""
+        outputs = dict(self.specs[component_id].outputs)
+        if GlobalStreamId(component_id, METRICS_STREAM) in self.subscribers:
+            outputs[METRICS_STREAM] = Stream(METRICS_FIELDS)
+        return outputs
+
+
+def make_plan(topology: Topology, conf: Mapping[str, Any], storm_id: str, slots: int) -> Plan:
+    """Give every task its id: from 1 over the component ids in byte order, system components included, as in Storm."""
+    specs = {**topology.components, **metrics_components(topology, conf)}
+    counts = {id_: _task_count(spec, conf) for id_, spec in specs.items()}
+    ackers = conf["topology.acker.executors"]
+    counts[ACKER] = (conf["topology.workers"] or slots) if ackers is None else ackers
+    tasks: dict[str, list[int]] = {}
+    first = 1
+    for id_ in sorted(counts, key=lambda id_: id_.encode("utf-8", "surrogatepass")):
+        tasks[id_] = list(range(first, first + counts[id_]))
+        first += counts[id_]
+    confs = {id_: component_conf(conf, spec.conf, id_) for id_, spec in specs.items()}
+    return Plan(storm_id, topology, conf, slots, specs, tasks, confs)
+
+
+def _task_count(spec: ComponentSpec, conf: Mapping[str, Any]) -> int:
+    wanted: int = spec.conf.get("topology.tasks") or spec.parallelism
+    for limit in (spec.conf.get("topology.max.task.parallelism"), conf["topology.max.task.parallelism"]):
+        wanted = wanted if limit is None else min(wanted, limit)
+    return wanted

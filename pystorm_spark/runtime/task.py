@@ -1,0 +1,240 @@
+"""Internal. Task: what spout and bolt tasks share. Routes out, errors, hooks and metrics; the services of a context."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Lock, get_ident
+from typing import Any
+
+from pystorm_spark.clock import Clock
+from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean
+from pystorm_spark.metrics.registry import MetricRegistry
+from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.frames import Outbox
+from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.topology.config import load_class
+from pystorm_spark.topology.context import TopologyContext
+from pystorm_spark.topology.hooks import EmitInfo, TaskHook
+from pystorm_spark.topology.tuple import Origin, Tree, Tuple
+
+log = logging.getLogger(__name__)
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class Workshop:
+    """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
+
+    def __init__(self, clock: Clock, outbox: Outbox, codec: ValueCodec) -> None:
+        self.clock = clock
+        self.outbox = outbox
+        self.codec = codec
+        self.thread = get_ident()  # the thread that turns the slot
+        self.wake: Callable[[], None] = lambda: None
+        self.lock = Lock()  # held by other threads while they route and post
+        self._posted: deque[Callable[[], None]] = deque()
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have the slot's own thread make `call`, in the order posted."""
+        self._posted.append(call)
+        self.wake()
+
+    def run_posted(self) -> bool:
+        """Make the posted calls; whether there were any."""
+        ran = bool(self._posted)
+        while self._posted:
+            self._posted.popleft()()
+        return ran
+
+
+class Task:
+    """One instance of a component in a slot."""
+
+    def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop) -> None:
+        self.task_id = task_id
+        self.component_id = component_id
+        self.conf = conf
+        self.shop = shop
+        self.clock = shop.clock
+        self.routes: dict[str, Route] = {}
+        self.user_routes: dict[str, Route] = {}  # those of the streams that the component declares
+        self.stats = TaskStats()
+        self.errors: deque[ErrorInfo] = deque(maxlen=ERRORS_KEPT)
+        self.metrics = MetricRegistry()
+        self.task_hooks: list[TaskHook] = []
+        self.debug: bool = conf["topology.debug"]
+        self.context: TopologyContext
+        self._opening = False
+        self._throttle_until = 0.0
+        self._throttled = 0
+
+    # The services of the context.
+
+    def register_metric(self, name: str, metric: Any, bucket_secs: float) -> Any:
+        if not self._opening:
+            raise StormError(f"metric {name!r} must be registered in open or prepare, not later")
+        return self.metrics.register(name, metric, bucket_secs, self.clock.monotonic())
+
+    def registered_metric(self, name: str) -> Any:
+        return self.metrics.get(name)
+
+    def add_hook(self, hook: TaskHook) -> None:
+        self.task_hooks.append(hook)
+        self.watch()
+
+    def hooks(self) -> list[TaskHook]:
+        return list(self.task_hooks)
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
+
+    # Start and end.
+
+    def connect(self, routes: Mapping[str, Route]) -> None:
+        """Take the routes of the component's streams, those of the system included."""
+        self.routes.update(routes)
+        self.user_routes.update((id_, route) for id_, route in routes.items() if not id_.startswith("__"))
+
+    def start(self, prepare: Callable[[], None]) -> None:
+        """Run the component's own `open` or `prepare`; only then may metrics be registered."""
+        self._opening = True
+        try:
+            for name in self.conf.get("topology.auto.task.hooks") or ():
+                self.context.add_task_hook(load_class(name)())
+            prepare()
+        finally:
+            self._opening = False
+
+    def end(self, close: Callable[[], None], name: str) -> None:
+        """Run the hooks' `cleanup` and the component's own `close` or `cleanup`; what they raise is reported."""
+        for hook in self.task_hooks:
+            self.guard(hook.cleanup, "cleanup of a hook")
+        self.guard(close, name)
+
+    def open(self) -> None:
+        """Call the component's own `open` or `prepare`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Call the component's own `close` or `cleanup`."""
+        raise NotImplementedError
+
+    def rotate(self) -> None:
+        """A message timeout has passed."""
+        raise NotImplementedError
+
+    def watch(self) -> None:
+        """Hooks have been added, or debugging is on: emits and acks must be told."""
+        raise NotImplementedError
+
+    # Errors.
+
+    def guard(self, call: Callable[..., Any], name: str, *args: Any) -> None:
+        """Make a call into user code whose failure must not hurt anything else."""
+        try:
+            call(*args)
+        except BaseException as exc:
+            self.report(exc, what=name)
+
+    def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
+        """Keep `error` for the topology's status, and log it; too many log lines are throttled."""
+        shown = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
+        text = "".join(traceback.format_exception_only(type(error), error)).strip()
+        self.errors.append(
+            ErrorInfo(self.clock.time(), self.task_id, text, shown, repr(tup) if tup is not None else "")
+        )
+        if not self.throttled():
+            on = f" on {tup!r}" if tup is not None else ""
+            log.error("%s:%d %s%s\n%s", self.component_id, self.task_id, what or "reported", on, shown)
+
+    def throttled(self) -> bool:
+        """Whether this interval has had its share of reports."""
+        now = self.clock.monotonic()
+        if now >= self._throttle_until:
+            self._throttle_until = now + self.conf["topology.error.throttle.interval.secs"]
+            self._throttled = 0
+        self._throttled += 1
+        return bool(self._throttled > self.conf["topology.max.error.report.per.interval"])
+
+    def report_from_user(self, error: BaseException) -> None:
+        """`collector.report_error`: throttled as in Storm."""
+        if not isinstance(error, BaseException):
+            error = StormError(f"report_error got {error!r}; give it an exception")
+        if not self.throttled():
+            self._throttled -= 1  # `report` counts it
+            self.report(error)
+
+    # Emits.
+
+    def checked(self, stream: Any, values: Any) -> tuple[Route, list[Any]]:
+        """The route of `stream` and `values` as a list of the declared length, or an `EmitError`."""
+        route = self.user_routes.get(stream) if isinstance(stream, str) else None
+        if route is None:
+            raise EmitError(
+                f"component {self.component_id!r} emits on stream {stream!r}, which it does not declare; "
+                f"{did_you_mean(stream, self.user_routes)}"
+            )
+        if not isinstance(values, (list, tuple)):
+            raise EmitError(
+                f"component {self.component_id!r} emits {type(values).__name__} {values!r} on stream {stream!r}; "
+                "values must be a list or a tuple, for example [value]"
+            )
+        if len(values) != route.arity:
+            raise EmitError(
+                f"component {self.component_id!r} emits {len(values)} values on stream {stream!r}, which declares "
+                f"{route.arity} fields {route.origin.fields.to_list()}: {values!r}"
+            )
+        return route, values if isinstance(values, list) else list(values)
+
+    def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree) -> None:
+        """Put `values` on the way to every port, each a new tuple of `tree`."""
+        row = None
+        for port in ports:
+            if port.append is not None:
+                port.append(Tuple(values, route.origin, tree))
+                tree.open += 1
+            else:
+                assert port.buffer is not None
+                row = row or self.packed(route.origin, values)
+                self.shop.outbox.send(port.buffer, row, tree)
+
+    def packed(self, origin: Origin, values: list[Any]) -> bytes:
+        """`values` as bytes, or a `SerializationError` that names component, stream and field."""
+        try:
+            return self.shop.codec.pack(values)
+        except SerializationError as exc:
+            index = getattr(exc, "index", None)
+            field = f" in field {origin.fields[index]!r}" if index is not None else ""
+            raise SerializationError(
+                f"component {origin.component!r} emits on stream {origin.stream!r}{field} a value that cannot be "
+                f"packed: {exc}"
+            ) from exc
+
+    def tell_emit(self, route: Route, values: list[Any], out_tasks: list[int]) -> None:
+        """Tell the log and the hooks of an emit."""
+        if self.debug:
+            log.info(
+                "%s:%d emits %r on %s to %s", self.component_id, self.task_id, values, route.origin.stream, out_tasks
+            )
+        for hook in self.task_hooks:
+            info = EmitInfo(values, route.origin.stream, self.task_id, out_tasks)
+            self.guard(hook.emit, "emit of a hook", info)
+
+    def counted(self) -> TaskStats:
+        """The stats with what the routes have counted."""
+        user_routes = self.user_routes.values()
+        self.stats.emitted = sum(route.emitted for route in user_routes)
+        self.stats.transferred = sum(route.emitted + route.extra for route in user_routes)
+        return self.stats
+
+
+def _user_frames(error: BaseException) -> Any:
+    """The traceback from the first frame that is not ours: the user's own code comes first."""
+    found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        found = found.tb_next
+    return found or error.__traceback__

@@ -1,0 +1,184 @@
+"""Internal. The kinds of `Tree`: the part of a tuple tree that lives in one slot.
+
+Inside a slot the tuples of a tree are counted (`open`), which costs neither a random id nor a look-up. Only what leaves
+the slot gets edge ids: a part keeps the XOR of the ids it came in along and of those it sent out along, and sends that
+one value home to the root's ledger when it has drained.
+
+    Root     a tree that began here: emitted by a spout task of this slot
+    Branch   a part of a tree that came in a frame
+    Joint    tuples anchored to several trees at once; one place in each of them
+    Tick     a tick tuple, which belongs to no tree and is not counted
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pystorm_spark.topology.tuple import Tree
+
+if TYPE_CHECKING:
+    from pystorm_spark.runtime.bolt_task import BoltCollector
+    from pystorm_spark.runtime.frames import Outbox
+    from pystorm_spark.runtime.spout_task import SpoutTask
+
+UNTRACKED = Tree()
+
+
+class Travelling(Tree):
+    """A part that may send tuples to other slots, or came from one."""
+
+    __slots__ = ("edge", "root_id")
+
+    edge: int  # XOR of the edge ids in and out
+    root_id: int  # 0 as long as nothing of the tree has left its slot
+
+    def home(self) -> int:
+        """The task that emitted the root; its slot keeps the ledger."""
+        raise NotImplementedError
+
+    def leave(self, edge: int) -> int:
+        """A tuple goes to another slot along `edge`; the id of the root."""
+        self.edge ^= edge
+        return self.root_id
+
+    def members(self) -> tuple[Tree, ...]:
+        return (self,)
+
+    def edges(self) -> dict[int, int]:
+        return {self.root_id: 0}
+
+
+class Root(Travelling):
+    """A tuple tree that began in this slot, from the emit to its ack or fail."""
+
+    __slots__ = ("bucket", "emitted_at", "message_id", "task")
+
+    def __init__(  # `edge` is set when the first tuple leaves the slot
+        self,
+        open: int,  # noqa: A002 - the attribute's name
+        task: SpoutTask,
+        message_id: Any,
+        emitted_at: float,
+        bucket: dict[Root, None],
+    ) -> None:
+        self.open = open
+        self.root_id = 0
+        self.task = task
+        self.message_id = message_id
+        self.emitted_at = emitted_at
+        self.bucket: dict[Root, None] | None = bucket  # where it is pending; None once it is acked or failed
+
+    def home(self) -> int:
+        return self.task.task_id
+
+    def leave(self, edge: int) -> int:
+        if not self.root_id:
+            self.task.track(self)
+        self.edge ^= edge
+        return self.root_id
+
+    def drained(self) -> None:
+        if self.root_id:
+            self.task.part_acked(self.root_id, self.edge)
+        elif self.bucket is not None:
+            del self.bucket[self]
+            self.bucket = None
+            self.task.acked.append(self)
+
+    def fail(self) -> None:
+        self.task.settle(self, acked=False)
+
+    def reset_timeout(self) -> None:
+        self.task.renew(self)
+
+    def edges(self) -> dict[int, int]:
+        if not self.root_id and self.bucket is not None:
+            self.task.track(self)
+        return {self.root_id: 0}
+
+
+class Branch(Travelling):
+    """The tuples of one tree that came to this slot from others, and what they became here."""
+
+    __slots__ = ("failed", "home_task", "outbox")
+
+    def __init__(self, root_id: int, home_task: int, outbox: Outbox) -> None:
+        self.open = 0
+        self.edge = 0
+        self.root_id = root_id
+        self.home_task = home_task
+        self.outbox = outbox
+        self.failed = False
+
+    def home(self) -> int:
+        return self.home_task
+
+    def drained(self) -> None:
+        self.outbox.close(self)
+
+    def fail(self) -> None:
+        if not self.failed:
+            self.failed = True
+            self.outbox.fail(self)
+
+    def reset_timeout(self) -> None:
+        self.outbox.reset(self)
+
+
+class Joint(Tree):
+    """Tuples anchored to several trees: holds one place in each until all of them are acked."""
+
+    __slots__ = ("parents",)
+
+    def __init__(self, parents: tuple[Tree, ...]) -> None:
+        self.open = 0
+        self.parents = parents
+        for parent in parents:
+            parent.open += 1
+
+    def drained(self) -> None:
+        for parent in self.parents:
+            parent.open -= 1
+            if not parent.open:
+                parent.drained()
+
+    def fail(self) -> None:
+        for parent in self.parents:
+            parent.fail()
+
+    def reset_timeout(self) -> None:
+        for parent in self.parents:
+            parent.reset_timeout()
+
+    def members(self) -> tuple[Tree, ...]:
+        return self.parents
+
+    def edges(self) -> dict[int, int]:
+        return {root: edge for parent in self.parents for root, edge in parent.edges().items()}
+
+
+class Tick(Tree):
+    """A tick: its ack and its fail are taken out of the counts, which are of user streams only."""
+
+    __slots__ = ("collector", "settled_as")
+
+    def __init__(self, collector: BoltCollector) -> None:
+        self.open = 1
+        self.collector = collector
+        self.settled_as = "acked"
+
+    def drained(self) -> None:
+        setattr(self.collector, self.settled_as, getattr(self.collector, self.settled_as) - 1)
+
+    def fail(self) -> None:
+        self.settled_as = "failed"
+
+
+def join(trees: list[Tree]) -> Tree:
+    """The tree of a tuple anchored to tuples of `trees`: theirs, if it is one; a joint otherwise."""
+    members = tuple(dict.fromkeys(member for tree in trees for member in tree.members()))
+    if not members:
+        return UNTRACKED
+    if len(members) == 1:
+        return members[0]
+    return Joint(members)

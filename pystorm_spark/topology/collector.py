@@ -1,0 +1,216 @@
+"""Collectors: how components emit, ack and fail; public faces over the `Emitter` that the engine supplies.
+
+Java's positional forms and Python's keyword forms are told apart in `bolt_emit` and `spout_emit`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from pystorm_spark.errors import EmitError
+from pystorm_spark.naming import java_names
+from pystorm_spark.topology.fields import DEFAULT_STREAM
+from pystorm_spark.topology.tuple import Tuple
+
+MISSING: Any = object()
+Anchors = Any  # a Tuple, a collection of Tuples, or None
+
+
+class BoltEmitter(Protocol):
+    """What an `OutputCollector` hands its calls to: Storm's IOutputCollector."""
+
+    def emit(self, stream: str, anchors: Anchors, values: Any) -> list[int]: ...
+    def emit_direct(self, task_id: int, stream: str, anchors: Anchors, values: Any) -> None: ...
+    def ack(self, tup: Tuple) -> None: ...
+    def fail(self, tup: Tuple) -> None: ...
+    def reset_timeout(self, tup: Tuple) -> None: ...
+    def report_error(self, error: BaseException) -> None: ...
+    def flush(self) -> None: ...
+
+
+class SpoutEmitter(Protocol):
+    """What a `SpoutOutputCollector` hands its calls to: Storm's ISpoutOutputCollector."""
+
+    def emit(self, stream: str, values: Any, message_id: Any) -> list[int]: ...
+    def emit_direct(self, task_id: int, stream: str, values: Any, message_id: Any) -> None: ...
+    def report_error(self, error: BaseException) -> None: ...
+    def pending_count(self) -> int: ...
+    def flush(self) -> None: ...
+
+
+@java_names()
+class OutputCollector:
+    """Emits the tuples of a bolt, and acks and fails the tuples that it received. Usable from the bolt's own threads.
+
+    `emit(values, anchors=tup, stream="errors")`, or as in Java `emit("errors", tup, values)`.
+    """
+
+    def __init__(self, delegate: BoltEmitter) -> None:
+        self._delegate = delegate
+
+    def emit(self, *args: Any, **kwargs: Any) -> list[int]:
+        """Send `values` to the subscribers of `stream`; the ids of the tasks that get a copy.
+
+        The new tuple joins the trees of `anchors` (a tuple, a collection of tuples, or None): their roots are acked
+        only when it is acked too.
+        """
+        stream, anchors, values = bolt_emit("emit", args, **kwargs)
+        return self._delegate.emit(stream, anchors, values)
+
+    def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
+        """Send `values` to the one task `task_id`, which must subscribe to the stream by direct grouping."""
+        stream, anchors, values = bolt_emit("emit_direct", args, **kwargs)
+        self._delegate.emit_direct(task_id, stream, anchors, values)
+
+    def ack(self, tup: Tuple) -> None:
+        """Report that this bolt has finished with `tup`.
+
+        The spout hears of it when every tuple anchored to it is acked too. A second ack or fail is ignored with a
+        warning.
+        """
+        self._delegate.ack(tup)
+
+    def fail(self, tup: Tuple) -> None:
+        """Report that `tup` could not be processed: every root that it belongs to fails now."""
+        self._delegate.fail(tup)
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Give the trees of `tup` a new message timeout from now on."""
+        self._delegate.reset_timeout(tup)
+
+    def report_error(self, error: BaseException) -> None:
+        """Show `error` in the topology's status; no tuple is failed by it."""
+        self._delegate.report_error(error)
+
+    def flush(self) -> None:
+        """Storm's call; what is emitted always leaves at the end of the turn."""
+        self._delegate.flush()
+
+
+@java_names(getters=["pending_count"])
+class SpoutOutputCollector:
+    """Emits the tuples of a spout.
+
+    `emit(values, message_id=7)`, or as in Java `emit(values, 7)`. A tuple with a message id is tracked: `ack` or `fail`
+    will be called with that id. Without one (None) nothing is heard of it again.
+    """
+
+    def __init__(self, delegate: SpoutEmitter) -> None:
+        self._delegate = delegate
+
+    def emit(self, *args: Any, **kwargs: Any) -> list[int]:
+        """Send `values` to the subscribers of `stream`; the ids of the tasks that get a copy."""
+        stream, values, message_id = spout_emit("emit", args, **kwargs)
+        return self._delegate.emit(stream, values, message_id)
+
+    def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
+        """Send `values` to the one task `task_id`, which must subscribe to the stream by direct grouping."""
+        stream, values, message_id = spout_emit("emit_direct", args, **kwargs)
+        self._delegate.emit_direct(task_id, stream, values, message_id)
+
+    def report_error(self, error: BaseException) -> None:
+        """Show `error` in the topology's status."""
+        self._delegate.report_error(error)
+
+    def pending_count(self) -> int:
+        """How many tracked tuples of this task are neither acked nor failed."""
+        return self._delegate.pending_count()
+
+    def flush(self) -> None:
+        """Storm's call; what is emitted always leaves at the end of the turn."""
+        self._delegate.flush()
+
+
+@java_names()
+class BasicOutputCollector:
+    """Emits the tuples of a basic bolt, each anchored to the tuple being executed."""
+
+    def __init__(self, collector: OutputCollector) -> None:
+        self._collector = collector
+        self._emit = collector.emit
+        self._input: Tuple | None = None
+
+    def set_context(self, tup: Tuple) -> None:
+        """Anchor what follows to `tup`."""
+        self._input = tup
+
+    def emit(
+        self, values: Any = MISSING, second: Any = MISSING, /, *, stream: str = DEFAULT_STREAM, **named: Any
+    ) -> list[int]:
+        """Send `values` to the subscribers of `stream`: `emit(values)`, `emit("stream", values)`."""
+        if second is not MISSING or named or values is MISSING:
+            stream, _, values = bolt_emit("emit", _given(values, second), stream=stream, **named)
+        return self._emit(values, anchors=self._input, stream=stream)
+
+    def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
+        """Send `values` to one task: `emit_direct(task, values)`, `emit_direct(task, "stream", values)`."""
+        stream, _, values = bolt_emit("emit_direct", args, **kwargs)
+        self._collector.emit_direct(task_id, values, anchors=self._input, stream=stream)
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Give the trees of `tup` a new message timeout from now on."""
+        self._collector.reset_timeout(tup)
+
+    def report_error(self, error: BaseException) -> None:
+        """Show `error` in the topology's status; no tuple is failed by it."""
+        self._collector.report_error(error)
+
+
+def bolt_emit(
+    call: str, args: tuple[Any, ...], *, values: Any = MISSING, anchors: Anchors = None, stream: str = DEFAULT_STREAM
+) -> tuple[str, Anchors, Any]:
+    """(stream, anchors, values) of `values`, `anchors, values`, `"stream", values` or `"stream", anchors, values`."""
+    given = args if values is MISSING else (*args, values)
+    if len(given) > 1 and isinstance(given[0], str):
+        stream, *given = given  # type: ignore[assignment]
+    if len(given) == 2:
+        anchors, *given = given  # type: ignore[assignment]
+    if len(given) != 1:
+        raise TypeError(
+            f"{call} takes values, anchors and a stream: {call}(values, anchors=tup, stream='default') or "
+            f'{call}("stream", tup, values); got {len(args)} positional arguments'
+        )
+    if isinstance(given[0], Tuple):
+        raise EmitError(f"{call} got a tuple where the values belong; write {call}(values, anchors=tup)")
+    return stream, anchors, given[0]
+
+
+def spout_emit(
+    call: str, args: tuple[Any, ...], *, values: Any = MISSING, message_id: Any = None, stream: str = DEFAULT_STREAM
+) -> tuple[str, Any, Any]:
+    """(stream, values, message id) of `values`, `values, id`, `"stream", values` or `"stream", values, id`."""
+    given = args if values is MISSING else (*args, values)
+    if len(given) > 1 and isinstance(given[0], str):
+        stream, *given = given  # type: ignore[assignment]
+    if len(given) == 2:
+        *given, message_id = given  # type: ignore[assignment]
+    if len(given) != 1:
+        raise TypeError(
+            f"{call} takes values, a message id and a stream: {call}(values, message_id=7, stream='default') or "
+            f'{call}("stream", values, 7); got {len(args)} positional arguments'
+        )
+    return stream, given[0], message_id
+
+
+def anchor_tuples(anchors: Anchors) -> Iterable[Tuple]:
+    """`anchors` as tuples: None is none, one tuple is one; anything else that is no tuple is an `EmitError`."""
+    if anchors is None:
+        return ()
+    if isinstance(anchors, Tuple):
+        return (anchors,)
+    try:
+        found = tuple(anchors)
+    except TypeError:
+        found = (anchors,)
+    for anchor in found:
+        if not isinstance(anchor, Tuple):
+            raise EmitError(
+                f"anchors must be tuples that this bolt received, got {anchor!r} of type {type(anchor).__name__}; "
+                "write emit(values, anchors=tup)"
+            )
+    return found
+
+
+def _given(*args: Any) -> tuple[Any, ...]:
+    return tuple(arg for arg in args if arg is not MISSING)

@@ -1,0 +1,230 @@
+"""TopologyContext: what a task can ask about itself and the topology around it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from pystorm_spark.metrics.types import CountMetric, GaugeMetric, HistogramMetric, MeterMetric, Metric, TimerMetric
+from pystorm_spark.naming import java_names
+from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
+from pystorm_spark.topology.graph import Topology
+from pystorm_spark.topology.grouping import Grouping
+from pystorm_spark.topology.hooks import TaskHook
+from pystorm_spark.topology.tuple import SYSTEM_COMPONENT, SYSTEM_TASK, GlobalStreamId
+
+
+class TaskServices(Protocol):
+    """What the engine does for a context."""
+
+    def register_metric(self, name: str, metric: Any, bucket_secs: float) -> Any: ...
+    def registered_metric(self, name: str) -> Any: ...
+    def add_hook(self, hook: TaskHook) -> None: ...
+    def hooks(self) -> list[TaskHook]: ...
+    def monotonic(self) -> float: ...
+
+
+@java_names(
+    getters=[
+        "component_id",
+        "component_output_fields",
+        "component_streams",
+        "component_tasks",
+        "sources",
+        "targets",
+        "this_output_fields",
+    ],
+    getRegisteredMetricByName="registered_metric",
+    toJSONString="to_json_string",
+)
+class TopologyContext:
+    """The view that one task has of its topology. System components are not shown."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        conf: Mapping[str, Any],
+        storm_id: str,
+        task_id: int,
+        tasks: Mapping[str, list[int]],
+        worker: tuple[int, list[int]],
+        services: TaskServices,
+    ) -> None:
+        self._topology = topology
+        self._conf = conf
+        self._storm_id = storm_id
+        self._task_id = task_id
+        self._tasks = tasks
+        self._worker, self._worker_tasks = worker
+        self._services = services
+        self._component_of = {task: component for component, ids in tasks.items() for task in ids}
+        self._data: dict[str, Any] = {}
+
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        """The topology's configuration, overlaid by the component's own."""
+        return self._conf
+
+    @property
+    def storm_id(self) -> str:
+        """The id of this run of the topology: name, number and start time."""
+        return self._storm_id
+
+    @property
+    def raw_topology(self) -> Topology:
+        return self._topology
+
+    @property
+    def this_task_id(self) -> int:
+        return self._task_id
+
+    @property
+    def this_task_index(self) -> int:
+        """The position among the tasks of this component, from 0."""
+        return self.component_tasks(self.this_component_id).index(self._task_id)
+
+    @property
+    def this_component_id(self) -> str:
+        return self._component_of[self._task_id]
+
+    @property
+    def this_streams(self) -> set[str]:
+        return self.component_streams(self.this_component_id)
+
+    @property
+    def this_sources(self) -> dict[GlobalStreamId, Grouping]:
+        """{stream that this component subscribes to: by which grouping}."""
+        return self.sources(self.this_component_id)
+
+    @property
+    def this_targets(self) -> dict[GlobalStreamId, dict[str, Grouping]]:
+        """{stream of this component: {subscriber: by which grouping}}."""
+        return self.targets(self.this_component_id)
+
+    @property
+    def this_input_fields(self) -> dict[str, dict[str, list[str]]]:
+        """{source component: {stream: field names}} of what this component subscribes to."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for component, stream in self.this_sources:
+            found.setdefault(component, {})[stream] = self.component_output_fields(component, stream).to_list()
+        return found
+
+    @property
+    def this_output_fields_for_streams(self) -> dict[str, list[str]]:
+        return {stream: self.this_output_fields(stream).to_list() for stream in self.this_streams}
+
+    @property
+    def this_worker_tasks(self) -> list[int]:
+        """The task ids in this process, ascending."""
+        return list(self._worker_tasks)
+
+    @property
+    def this_worker_port(self) -> int:
+        """The number of this slot; Storm's port has no other meaning here."""
+        return self._worker
+
+    @property
+    def component_ids(self) -> list[str]:
+        return sorted(self._topology.components)
+
+    @property
+    def task_to_component(self) -> dict[int, str]:
+        return dict(self._component_of)
+
+    @property
+    def hooks(self) -> list[TaskHook]:
+        return self._services.hooks()
+
+    def this_output_fields(self, stream_id: str = DEFAULT_STREAM) -> Fields:
+        return self.component_output_fields(self.this_component_id, stream_id)
+
+    def component_tasks(self, component_id: str) -> list[int]:
+        """The task ids of a component, ascending; empty for an unknown component."""
+        return list(self._tasks.get(component_id, ()))
+
+    def component_id(self, task_id: int) -> str:
+        """The component of a task; an unknown id is a KeyError."""
+        return SYSTEM_COMPONENT if task_id == SYSTEM_TASK else self._component_of[task_id]
+
+    def component_streams(self, component_id: str) -> set[str]:
+        return set(self._topology.components[component_id].outputs)
+
+    def component_output_fields(self, component_id: str, stream_id: str = DEFAULT_STREAM) -> Fields:
+        return self._topology.components[component_id].outputs[stream_id].fields
+
+    def sources(self, component_id: str) -> dict[GlobalStreamId, Grouping]:
+        return dict(self._topology.components[component_id].inputs)
+
+    def targets(self, component_id: str) -> dict[GlobalStreamId, dict[str, Grouping]]:
+        found: dict[GlobalStreamId, dict[str, Grouping]] = {}
+        for source, spec, grouping in self._topology.subscriptions():
+            if source.component_id == component_id:
+                found.setdefault(source, {})[spec.id] = grouping
+        return found
+
+    def max_topology_message_timeout(self) -> float:
+        timeout: float = self._conf["topology.message.timeout.secs"]
+        return timeout
+
+    def set_task_data(self, name: str, value: Any) -> None:
+        """Keep something for this task, for hooks and helpers to share."""
+        self._data[name] = value
+
+    def get_task_data(self, name: str) -> Any:
+        return self._data.get(name)
+
+    def add_task_hook(self, hook: TaskHook) -> None:
+        """Have `hook` called from now on for what this task does."""
+        hook.prepare(self._conf, self)
+        self._services.add_hook(hook)
+
+    def register_metric(self, name: str, metric: Any, bucket_secs: float | None = None) -> Any:
+        """Read `metric` at the end of every time bucket and hand it to the metrics consumers; gives the metric back.
+
+        Allowed in `open` and `prepare` only; a name may be used once in a task.
+        """
+        secs = self._conf["topology.builtin.metrics.bucket.size.secs"] if bucket_secs is None else bucket_secs
+        return self._services.register_metric(name, metric, secs)
+
+    def registered_metric(self, name: str) -> Any:
+        """The metric registered under `name`, or None."""
+        return self._services.registered_metric(name)
+
+    def register_counter(self, name: str) -> CountMetric:
+        counter: CountMetric = self.register_metric(name, CountMetric())
+        return counter
+
+    def register_meter(self, name: str) -> MeterMetric:
+        meter: MeterMetric = self.register_metric(name, MeterMetric())
+        return meter
+
+    def register_gauge(self, name: str, read: Callable[[], Any]) -> Metric:
+        gauge: Metric = self.register_metric(name, GaugeMetric(read))
+        return gauge
+
+    def register_histogram(self, name: str) -> HistogramMetric:
+        histogram: HistogramMetric = self.register_metric(name, HistogramMetric())
+        return histogram
+
+    def register_timer(self, name: str) -> TimerMetric:
+        timer: TimerMetric = self.register_metric(name, TimerMetric(self._services.monotonic))
+        return timer
+
+    def to_json_string(self) -> str:
+        """What Storm's multilang protocol tells a child process of its context."""
+        me = self.this_component_id
+        return json.dumps(
+            {
+                "task->component": {str(task): component for task, component in self._component_of.items()},
+                "taskid": self._task_id,
+                "componentid": me,
+                "streams": sorted(self.this_streams),
+                "stream->outputfields": self.this_output_fields_for_streams,
+                "stream->target->grouping": {
+                    source.stream_id: {target: str(grouping) for target, grouping in by_target.items()}
+                    for source, by_target in self.this_targets.items()
+                },
+                "source->stream->fields": self.this_input_fields,
+            }
+        )

@@ -1,0 +1,217 @@
+"""Tuple: what a bolt receives; and what it knows of the tuple tree that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pystorm_spark.naming import java_names
+from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields, FieldsLike
+
+SYSTEM_COMPONENT = "__system"
+SYSTEM_TASK = -1
+TICK_STREAM = "__tick"
+TICK_FIELDS = Fields("rate_secs")
+
+
+@java_names(get_componentId="_component", get_streamId="_stream")
+class GlobalStreamId(NamedTuple):
+    """One stream of one component."""
+
+    component_id: str
+    stream_id: str = DEFAULT_STREAM
+
+    def _component(self) -> str:
+        return self.component_id
+
+    def _stream(self) -> str:
+        return self.stream_id
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where tuples come from: one object for all tuples of one task on one stream."""
+
+    component: str
+    task: int
+    stream: str
+    fields: Fields
+
+
+class Tree:
+    """The part of a tuple tree that lives in this process: how many of its tuples are neither acked nor failed.
+
+    A tuple holds the tree that it belongs to. Emitting anchored to the tuple opens another place in its tree, acking
+    closes the tuple's own; whoever brings `open` to zero calls `drained`.
+    """
+
+    __slots__ = ("open",)
+
+    def __init__(self, open: int = 0) -> None:  # noqa: A002 - the attribute's name
+        self.open = open
+
+    def drained(self) -> None:
+        """Every tuple of this part has been acked."""
+
+    def fail(self) -> None:
+        """One tuple of this part has failed, and so all the trees that it belongs to."""
+
+    def reset_timeout(self) -> None:
+        """Start the message timeout of every tree that this part belongs to anew."""
+
+    def members(self) -> tuple[Tree, ...]:
+        """The tracked trees that this part belongs to: none, one, or several where tuples are multi-anchored."""
+        return ()
+
+    def edges(self) -> dict[int, int]:
+        """{root id: edge id} as in Storm; edges that stay inside a process are counted and have the id 0."""
+        return {}
+
+
+SETTLED = Tree()  # the tree of a tuple that has been acked or failed
+
+
+@java_names(getters=["anchors_to_ids"])
+@dataclass(frozen=True, slots=True)
+class MessageId:
+    """Which tuple trees a tuple belongs to: {root id: XOR of edge ids}; empty for an untracked tuple."""
+
+    anchors_to_ids: dict[int, int]
+
+    @property
+    def anchors(self) -> frozenset[int]:
+        return frozenset(self.anchors_to_ids)
+
+
+@java_names(
+    getters=["values", "fields", "source_component", "source_task", "source_stream_id", "message_id"],
+)
+class Tuple:
+    """A list of values that a task received, with the names of its fields and where it came from.
+
+    Equality and hash are those of the object, as in Storm: two tuples with the same values are two tuples.
+    """
+
+    __slots__ = ("_origin", "_tree", "values")
+
+    def __init__(self, values: list[Any], origin: Origin, tree: Tree) -> None:
+        self.values = values
+        self._origin = origin
+        self._tree = tree
+
+    @property
+    def fields(self) -> Fields:
+        return self._origin.fields
+
+    @property
+    def source_component(self) -> str:
+        return self._origin.component
+
+    @property
+    def source_task(self) -> int:
+        return self._origin.task
+
+    @property
+    def source_stream_id(self) -> str:
+        return self._origin.stream
+
+    @property
+    def source_global_stream_id(self) -> GlobalStreamId:
+        return GlobalStreamId(self._origin.component, self._origin.stream)
+
+    @property
+    def message_id(self) -> MessageId:
+        """The trees that this tuple belongs to; empty when it is untracked or already settled."""
+        return MessageId(self._tree.edges())
+
+    def size(self) -> int:
+        return len(self.values)
+
+    def contains(self, field: str) -> bool:
+        return field in self._origin.fields
+
+    def field_index(self, field: str) -> int:
+        return self._origin.fields.field_index(field)
+
+    def select(self, selector: FieldsLike) -> list[Any]:
+        """The values of the named fields, in the order asked for."""
+        return self._origin.fields.select(selector, self.values)
+
+    def get_value(self, index: int) -> Any:
+        return self.values[index]
+
+    def get_value_by_field(self, field: str) -> Any:
+        return self.values[self._origin.fields.field_index(field)]
+
+    def __getitem__(self, key: int | str | slice) -> Any:
+        if isinstance(key, str):
+            return self.values[self._origin.fields.field_index(key)]
+        return self.values[key]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __repr__(self) -> str:
+        origin = self._origin
+        shown = ", ".join(f"{name}={_short(value)}" for name, value in zip(origin.fields, self.values, strict=False))
+        return f"Tuple({shown}; from {origin.component}:{origin.task} stream {origin.stream})"
+
+
+def _short(value: object, limit: int = 200) -> str:
+    try:
+        shown = repr(value)
+    except Exception as exc:
+        return f"<{type(value).__name__} whose repr raises {type(exc).__name__}>"
+    return shown if len(shown) <= limit else f"{shown[:limit]}… ({len(shown)} characters)"
+
+
+# Storm's typed getters are casts: the value itself or None, never a conversion.
+_GETTERS: dict[str, type] = {
+    "string": str,
+    "integer": int,
+    "long": int,
+    "short": int,
+    "byte": int,
+    "double": float,
+    "float": float,
+    "boolean": bool,
+    "binary": bytes,
+}
+
+
+def _typed_getter(kind: str, expected: type) -> tuple[Any, Any]:
+    def checked(tup: Tuple, index: int) -> Any:
+        value = tup.values[index]
+        if value is None or (isinstance(value, expected) and (expected is not int or not isinstance(value, bool))):
+            return value
+        raise TypeError(
+            f"field {tup.fields[index]!r} holds {_short(value)} of type {type(value).__name__}, "
+            f"get_{kind} needs {expected.__name__}"
+        )
+
+    def get(self: Tuple, index: int) -> Any:
+        return checked(self, index)
+
+    def get_by_field(self: Tuple, field: str) -> Any:
+        return checked(self, self.field_index(field))
+
+    return get, get_by_field
+
+
+for _kind, _expected in _GETTERS.items():
+    for _name, _method in zip((f"get_{_kind}", f"get_{_kind}_by_field"), _typed_getter(_kind, _expected), strict=True):
+        _method.__name__ = _name
+        _method.__qualname__ = f"Tuple.{_name}"
+        _method.__doc__ = f"The value, which must be {_expected.__name__} or None; anything else is a TypeError."
+        setattr(Tuple, _name, _method)
+java_names()(Tuple)
+
+
+def is_tick(tup: Tuple) -> bool:
+    """Whether `tup` is a tick of the system's clock rather than data."""
+    origin = tup._origin
+    return origin.stream == TICK_STREAM and origin.component == SYSTEM_COMPONENT

@@ -1,0 +1,141 @@
+"""Who may import whom: the table of CONTRIBUTING.md as data, held against every module of the package."""
+
+import ast
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "pystorm_spark"
+
+BASE = {"errors", "naming"}
+MAY_IMPORT = {
+    "errors": set(),
+    "naming": set(),
+    "clock": set(),
+    "metrics": BASE,
+    "topology": BASE | {"metrics"},
+    "runtime": BASE | {"topology", "metrics", "clock"},
+    "cluster": BASE | {"topology", "metrics"},
+    "local": BASE | {"runtime", "cluster", "topology", "metrics", "clock"},
+    "spark": BASE | {"runtime", "cluster", "topology", "metrics", "clock"},
+    "testing": BASE | {"local", "runtime", "cluster", "topology", "metrics", "clock"},
+    "state": BASE | {"topology"},
+    "windowing": BASE | {"topology", "state"},
+    "drpc": BASE | {"topology"},
+    "trident": BASE | {"topology", "state", "windowing", "drpc"},
+    "connectors": BASE | {"topology"},
+    "multilang": BASE | {"topology"},
+    "flux": BASE | {"topology"},
+    "compat": BASE | {"topology", "multilang"},
+    "ui": {"cluster", "metrics"},
+    "__main__": {"cli"},
+}
+# The root re-exports the public names, and a command may use all there is.
+MAY_IMPORT_ANYTHING = {"__init__", "cli"}
+
+# {library: the one part that may import it}
+HOME = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "numpy": "runtime",
+    "yaml": "flux",
+    "kafka": "connectors",
+    "confluent_kafka": "connectors",
+}
+AT_HOME_EVERYWHERE = sys.stdlib_module_names | {"pystorm_spark", "cloudpickle", "msgpack"}
+
+# The runtime is pure: what it does depends on what is passed in, so a test can turn it by hand.
+KEPT_OUT_OF_RUNTIME = {"asyncio", "multiprocessing", "socket", "subprocess", "tempfile", "threading", "time"}
+# It starts no thread, but a user's bolt may emit from a thread of its own.
+LET_INTO_RUNTIME = {"threading.Lock", "threading.get_ident"}
+
+
+def imports(source, package):
+    """Full dotted names of all that `source`, a module of `package`, imports, at its top or inside a function."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            stem = ".".join([*base, node.module] if node.module else base)
+            yield from (f"{stem}.{alias.name}" for alias in node.names)
+
+
+def complaints(source, path):
+    """What is wrong with the imports of `source`, which stands at `path` inside the package."""
+    part = path.parts[0].removesuffix(".py")
+    for name in imports(source, ["pystorm_spark", *path.parent.parts]):
+        top, target, *_ = f"{name}.".split(".")
+        if top == "pystorm_spark" and not may_import(part, target):
+            yield f"{part} may not import {target or 'the root'}"
+        if top not in AT_HOME_EVERYWHERE and HOME.get(top) != part:
+            yield f"{top} belongs to {HOME.get(top, 'no part of the package')}, not to {part}"
+        if part == "runtime" and top in KEPT_OUT_OF_RUNTIME and name not in LET_INTO_RUNTIME:
+            yield f"runtime is pure and may not import {name}"
+
+
+def may_import(part, target):
+    return part == target or part in MAY_IMPORT_ANYTHING or target in MAY_IMPORT.get(part, set())
+
+
+def modules():
+    return sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_imports_point_down(path):
+    found = list(complaints((ROOT / path).read_text(encoding="utf-8"), path))
+    assert not found, "; ".join(found)
+
+
+def test_every_part_of_the_package_has_a_row():
+    parts = {path.parts[0].removesuffix(".py") for path in modules()}
+    assert parts <= MAY_IMPORT.keys() | MAY_IMPORT_ANYTHING
+
+
+def test_table_has_no_cycle():
+    TopologicalSorter(MAY_IMPORT).prepare()
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("runtime/slot.py", "from pystorm_spark.topology.tuple import Tuple"),
+        ("runtime/slot.py", "from ..topology import tuple"),
+        ("runtime/slot.py", "from .frames import Frame"),
+        ("runtime/slot.py", "from threading import Lock"),
+        ("runtime/codec.py", "import msgpack, numpy"),
+        ("spark/driver.py", "from pyspark.sql import SparkSession"),
+        ("spark/driver.py", "import threading, time"),
+        ("cli/submit.py", "from pystorm_spark import __version__"),
+        ("__init__.py", "from pystorm_spark.spark.cluster import SparkCluster"),
+    ],
+)
+def test_import_that_points_down_is_let_through(path, source):
+    assert list(complaints(source, Path(path))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "complaint"),
+    [
+        ("topology/tuple.py", "from pystorm_spark.runtime.slot import Slot", "topology may not import runtime"),
+        ("topology/tuple.py", "import pystorm_spark.runtime.slot", "topology may not import runtime"),
+        ("topology/tuple.py", "from ..runtime import slot", "topology may not import runtime"),
+        ("topology/tuple.py", "from .. import runtime", "topology may not import runtime"),
+        ("topology/tuple.py", "def f():\n    from ..local import LocalCluster", "topology may not import local"),
+        ("cluster.py", "from .local import LocalCluster", "cluster may not import local"),
+        ("windowing/bolt.py", "from pystorm_spark.runtime.slot import Slot", "windowing may not import runtime"),
+        ("runtime/slot.py", "import pystorm_spark", "runtime may not import the root"),
+        ("runtime/slot.py", "from pystorm_spark import Bolt", "runtime may not import Bolt"),
+        ("runtime/slot.py", "import time", "runtime is pure and may not import time"),
+        ("runtime/slot.py", "from threading import Thread", "runtime is pure and may not import threading.Thread"),
+        ("runtime/slot.py", "from pyspark import RDD", "pyspark belongs to spark, not to runtime"),
+        ("cli/submit.py", "import pyspark.sql", "pyspark belongs to spark, not to cli"),
+        ("__init__.py", "import pyspark", "pyspark belongs to spark, not to __init__"),
+        ("spark/driver.py", "import requests", "requests belongs to no part of the package, not to spark"),
+    ],
+)
+def test_import_that_points_up_is_caught(path, source, complaint):
+    assert list(complaints(source, Path(path))) == [complaint]
