@@ -81,8 +81,7 @@ from pystorm_spark.topology import (
     WorkerHook,
     is_tick,
 )
-
-__version__ = "0.1.0"
+from pystorm_spark.version import __version__
 
 __all__ = [
     "AlreadyAliveError",
@@ -156,5 +155,6 @@ __all__ = [
     "UnknownFieldError",
     "Values",
     "WorkerHook",
+    "__version__",
     "is_tick",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
-from pystorm_spark.errors import InvalidTopologyError
-from pystorm_spark.metrics.stats import ErrorInfo, TaskStats, mean_ms
+from pystorm_spark.errors import InvalidConfigError, InvalidTopologyError
+from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats, mean_ms
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 
@@ -69,6 +69,44 @@ class TopologyInfo:
     components: Mapping[str, ComponentInfo]
 
 
+class Tally:
+    """What the tasks of a topology have counted, by component."""
+
+    def __init__(self, component_ids: Iterable[str]) -> None:
+        self._stats = {id_: TaskStats() for id_ in component_ids}
+        self._errors: dict[str, list[ErrorInfo]] = {id_: [] for id_ in self._stats}
+
+    def add(self, component_id: str, stats: TaskStats, errors: Iterable[ErrorInfo]) -> None:
+        """Count a task."""
+        self._stats[component_id].add(stats)
+        kept = self._errors[component_id]
+        kept.extend(errors)
+        kept.sort(key=lambda error: error.time)
+        del kept[:-ERRORS_KEPT]
+
+    def add_ended(self, component_id: str, stats: TaskStats, errors: Iterable[ErrorInfo]) -> None:
+        """Count a task that has ended: nothing of it is pending any more."""
+        self.add(component_id, replace(stats, pending=0), errors)
+
+    def copy(self) -> Tally:
+        tally = Tally(self._stats)
+        for id_, stats in self._stats.items():
+            tally.add(id_, stats, self._errors[id_])
+        return tally
+
+    @property
+    def pending(self) -> int:
+        return sum(stats.pending for stats in self._stats.values())
+
+    def components(self, topology: Topology, tasks: Mapping[str, list[int]]) -> dict[str, ComponentInfo]:
+        """The components of `topology`, whose tasks are `tasks`."""
+        return {
+            id_: ComponentInfo.of(spec, len(tasks[id_]), self._stats[id_], self._errors[id_])
+            for id_, spec in topology.components.items()
+        }
+
+
+@java_names()
 class TopologyHandle(ABC):
     """A submitted topology."""
 
@@ -80,7 +118,7 @@ class TopologyHandle(ABC):
         """Wait for the topology's end: True when it ended, False on time-out; raises the error that ended it."""
 
 
-@java_names()
+@java_names(getters=["topology_info"], getTopologyInfoByName="topology_info", close="shutdown")
 class Cluster(ABC):
     """Runs topologies. Leaving its `with` block kills what still runs and calls `close` and `cleanup`."""
 
@@ -143,4 +181,4 @@ def check_submission(topology: object, conf: object) -> None:
             f"a topology is what TopologyBuilder.create_topology() gives, got {type(topology).__name__} {topology!r}"
         )
     if conf is not None and not isinstance(conf, Mapping):
-        raise InvalidTopologyError(f"conf must be a Config, another mapping or None, got {conf!r}")
+        raise InvalidConfigError(f"conf must be a Config, another mapping or None, got {conf!r}")

@@ -18,14 +18,13 @@ from pystorm_spark.cluster import (
     KILLED,
     REBALANCING,
     Cluster,
-    ComponentInfo,
+    Tally,
     TopologyHandle,
     TopologyInfo,
     check_name,
     check_submission,
 )
 from pystorm_spark.errors import AlreadyAliveError, NotAliveError, StormError, did_you_mean
-from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.plan import Plan, make_plan
@@ -37,8 +36,8 @@ log = logging.getLogger(__name__)
 
 STUCK_SECS = 30.0  # how long the end of a topology waits for user code that does not return
 LONGEST_REST_SECS = 0.008  # between two looks at spouts that had nothing
-SIMULATED_POLLS = 1000  # turns at one moment of simulated time, for spouts that never stop emitting
-IDLE_TURNS = 10_000_000  # after which waiting for idleness is given up
+SIMULATED_WORK = 50_000  # emits and executes at one moment of simulated time, for spouts that never stop emitting
+IDLE_WORK = 5_000_000  # emits and executes after which waiting for idleness is given up
 
 
 class SimulatedClock:
@@ -71,8 +70,7 @@ class LocalTopology(TopologyHandle):
         self._rng = rng
         self._components = pickle_components(plan)
         self._started_at = clock.monotonic()
-        self._past: dict[str, TaskStats] = {id_: TaskStats() for id_ in plan.specs}
-        self._past_errors: dict[str, deque[ErrorInfo]] = {id_: deque(maxlen=ERRORS_KEPT) for id_ in plan.specs}
+        self._past = Tally(plan.specs)  # of slots that are gone
         self._deaths = 0  # in a row, without an ack in between
         self.on_wake: Callable[[], None] = lambda: None
 
@@ -82,8 +80,6 @@ class LocalTopology(TopologyHandle):
             raise self.error
         return ended
 
-    awaitTermination = await_termination  # noqa: N815 - Java's name
-
     # All of these are called in the thread that turns the slot.
 
     def check_components(self) -> None:
@@ -91,6 +87,8 @@ class LocalTopology(TopologyHandle):
         self.slot = Slot(self.plan, 0, self._components, self.clock, self._rng)
 
     def activate(self) -> None:
+        if self.ended.is_set():
+            raise NotAliveError(f"topology {self.name!r} has ended")
         if self.slot is None or not self.slot.is_open:
             self._open()
         self._slot.active = True
@@ -103,9 +101,10 @@ class LocalTopology(TopologyHandle):
 
     def _open(self) -> None:
         slot = self.slot or Slot(self.plan, 0, self._components, self.clock, self._rng)
-        self.slot = slot
+        self.slot = None  # one that could not be opened is not tried again
         slot.on_wake(self.on_wake)
         slot.open()
+        self.slot = slot
 
     @property
     def _slot(self) -> Slot:
@@ -155,39 +154,15 @@ class LocalTopology(TopologyHandle):
 
     def _keep_counts(self, slot: Slot) -> None:
         for task in slot.tasks.values():
-            stats = task.counted()
-            stats.pending = 0
-            self._past[task.component_id].add(stats)
-            self._past_errors[task.component_id].extend(task.errors)
+            self._past.add_ended(task.component_id, task.counted(), task.errors)
 
     def info(self) -> TopologyInfo:
-        slot = self.slot
-        stats = {id_: TaskStats() for id_ in self.plan.specs}
-        errors = {id_: list(self._past_errors[id_]) for id_ in self.plan.specs}
-        for id_, past in self._past.items():
-            stats[id_].add(past)
+        plan, slot, tally = self.plan, self.slot, self._past.copy()
         for task in slot.tasks.values() if slot is not None else ():
-            stats[task.component_id].add(task.counted())
-            errors[task.component_id].extend(task.errors)
-        components = {
-            id_: ComponentInfo.of(
-                spec,
-                len(self.plan.tasks[id_]),
-                stats[id_],
-                sorted(errors[id_], key=lambda error: error.time)[-ERRORS_KEPT:],
-            )
-            for id_, spec in self.plan.topology.components.items()
-        }
-        return TopologyInfo(
-            self.name,
-            self.id,
-            self.status,
-            self.clock.monotonic() - self._started_at,
-            1,
-            dict(self.plan.conf),
-            sum(stats.pending for stats in stats.values()),
-            components,
-        )
+            tally.add(task.component_id, task.counted(), list(task.errors))
+        uptime = self.clock.monotonic() - self._started_at
+        components = tally.components(plan.topology, plan.tasks)
+        return TopologyInfo(self.name, self.id, self.status, uptime, 1, dict(plan.conf), tally.pending, components)
 
 
 class Runner:
@@ -211,10 +186,13 @@ class Runner:
         done, errors = threading.Event(), list[BaseException]()
         self._calls.append((function, done, errors))
         self._wake.set()
-        while not done.wait(STUCK_SECS):
+        for waited in itertools.count(1):
+            if done.wait(1):
+                break
             if not self._thread.is_alive():
                 raise StormError(f"topology {self._topology.name!r} has ended")
-            log.warning("topology %s: still waiting for user code to return", self._topology.name)
+            if waited % STUCK_SECS == 0:
+                log.warning("topology %s: still waiting for user code to return", self._topology.name)
         if errors:
             raise errors[0]
 
@@ -298,6 +276,11 @@ class SimulatedRunner:
         slot = self._topology.slot
         return slot.next_due() if slot is not None and slot.is_open else math.inf
 
+    def work_done(self) -> int:
+        """How much the topology's slot has emitted and executed."""
+        slot = self._topology.slot
+        return slot.work_done() if slot is not None else 0
+
     def turn(self) -> bool:
         """One turn; an error that ends the topology is kept for `await_termination`."""
         try:
@@ -309,7 +292,7 @@ class SimulatedRunner:
             return False
 
 
-@java_names()
+@java_names(advanceClusterTime="advance_time", waitForIdle="wait_until_idle")
 class LocalCluster(Cluster):
     """Runs topologies in this process: no JVM, `print` and `pdb` work.
 
@@ -320,6 +303,7 @@ class LocalCluster(Cluster):
     _numbers = itertools.count(1)
 
     def __init__(self, simulated_time: bool = False) -> None:
+        self.simulated_time = simulated_time
         self._simulated = SimulatedClock() if simulated_time else None
         self._clock: Clock = self._simulated or SystemClock()
         self._running: dict[str, tuple[LocalTopology, Runner | SimulatedRunner]] = {}
@@ -366,7 +350,12 @@ class LocalCluster(Cluster):
         runner.call(topology.deactivate)
         topology.status = REBALANCING
         runner.rest(wait_secs)
-        runner.call(lambda: topology.replace(plan))
+        try:
+            runner.call(lambda: topology.replace(plan))
+        except BaseException as exc:  # its tasks are closed and do not open again: there is nothing left to run
+            topology.error = exc
+            runner.stop()
+            raise
         if status == ACTIVE:
             runner.call(topology.activate)
         topology.status = status
@@ -395,42 +384,54 @@ class LocalCluster(Cluster):
     def shutdown(self) -> None:
         with self._lock:
             names = list(self._running)
+        stuck: list[StormError] = []
         for name in names:
             if name in self._running:
-                self._running[name][1].stop()
+                try:
+                    self._running[name][1].stop()
+                except StormError as exc:
+                    stuck.append(exc)
                 self._running.pop(name, None)
+        if stuck:
+            raise stuck[0]
 
     # Simulated time.
 
     def advance_time(self, secs: float) -> None:
-        """Move the simulated clock by `secs`; timers fire in their order, and what they cause happens in between."""
+        """Move the simulated clock by `secs`; timers fire in their order, and what they cause happens in between.
+
+        A topology that never stops working does about `SIMULATED_WORK` before the clock moves on.
+        """
         clock = self._simulated_clock("advance_time")
         end = clock.monotonic() + secs
-        self._turn_at_most(SIMULATED_POLLS)
+        self._work_at_most(SIMULATED_WORK)
         while True:
             due = min((due for runner in self._runners() if (due := runner.next_due()) <= end), default=None)
             clock.move_to(end if due is None else due)
-            self._turn_at_most(SIMULATED_POLLS)
+            self._work_at_most(SIMULATED_WORK)
             if due is None:
                 return
 
     def wait_until_idle(self) -> None:
         """Turn until no spout has anything to emit and no tuple is queued; the clock stands still."""
         self._simulated_clock("wait_until_idle")
-        if not self._turn_at_most(IDLE_TURNS):
+        if not self._work_at_most(IDLE_WORK):
             raise StormError(
-                "wait_until_idle does not end: the spouts never stop emitting; use advance_time, deactivate the "
-                "topology, or set topology.max.spout.pending"
+                "wait_until_idle does not end: the spouts never stop emitting, or tuples go round in a cycle; use "
+                "advance_time, deactivate the topology, or set topology.max.spout.pending"
             )
 
-    def _turn_at_most(self, turns: int) -> bool:
-        """Turn every topology until none has anything to do; False when that takes more than `turns` turns."""
-        for _ in range(turns):
+    def _work_at_most(self, work: int) -> bool:
+        """Turn every topology until none has anything to do; False when that takes more than `work`."""
+        while work > 0:
+            done_before = sum(runner.work_done() for runner in self._runners())
             busy = False
             for runner in self._runners():
                 busy |= runner.turn()
             if not busy:
                 return True
+            # A slot that was started anew begins to count anew: a turn is always something.
+            work -= max(1, sum(runner.work_done() for runner in self._runners()) - done_before)
         return False
 
     def _runners(self) -> list[SimulatedRunner]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pystorm_spark.naming import camel_case, java_names, link_spellings
+from pystorm_spark.naming import java_names
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,9 @@ class DataPoint:
     value: Any
 
 
+@java_names()
 class MetricsConsumer:
     """Subclass this and register it with `Config.register_metrics_consumer`; it runs as a bolt of the topology."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        link_spellings(cls, {"handle_data_points": camel_case("handle_data_points")})
 
     def prepare(
         self, conf: Mapping[str, Any], argument: Any, context: Any, report_error: Callable[[BaseException], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,11 @@ class Registration:
     bucket_secs: float
     due: float
 
+    def close_bucket(self, now: float) -> None:
+        """Begin the bucket that `now` falls into. Buckets follow each other, however late they are collected."""
+        missed = (now - self.due) // self.bucket_secs
+        self.due += self.bucket_secs * (missed + 1)
+
 
 class MetricRegistry:
     """The metrics that one task has registered, by name."""
@@ -31,8 +37,8 @@ class MetricRegistry:
             raise StormError(f"metric {name!r} is already registered in this task; choose another name")
         if isinstance(metric, Reducer):
             metric = ReducedMetric(metric)
-        if not callable(getattr(metric, "get_value_and_reset", None)):
-            raise StormError(f"metric {name!r} must have get_value_and_reset(), got {type(metric).__name__}")
+        if isinstance(metric, type) or not callable(getattr(metric, "get_value_and_reset", None)):
+            raise StormError(f"metric {name!r} must be an object with get_value_and_reset(), got {metric!r}")
         if not isinstance(bucket_secs, (int, float)) or not bucket_secs > 0:
             raise StormError(f"metric {name!r} needs a time bucket of more than 0 seconds, got {bucket_secs!r}")
         self._registrations[name] = Registration(metric, bucket_secs, now + bucket_secs)
@@ -43,18 +49,22 @@ class MetricRegistry:
         found = self._registrations.get(name)
         return found.metric if found else None
 
-    def shortest_bucket_secs(self) -> float | None:
-        """How often `collect` must be called; None if there is nothing to collect."""
-        return min((registration.bucket_secs for registration in self._registrations.values()), default=None)
+    def bucket_lengths(self) -> set[float]:
+        """The periods with which `collect` must be called."""
+        return {registration.bucket_secs for registration in self._registrations.values()}
 
-    def collect(self, now: float) -> dict[float, list[DataPoint]]:
-        """{bucket length: points} of what is due, and started anew."""
+    def collect(self, now: float, report: Callable[[str, BaseException], None]) -> dict[float, list[DataPoint]]:
+        """{bucket length: points} of what is due, and started anew; `report` is told of a metric that raises."""
         points: dict[float, list[DataPoint]] = {}
         for name, registration in self._registrations.items():
             if registration.due > now:
                 continue
-            registration.due = now + registration.bucket_secs
-            value = registration.metric.get_value_and_reset()
+            registration.close_bucket(now)
+            try:
+                value = registration.metric.get_value_and_reset()
+            except BaseException as exc:  # a metric is user code, and takes no other metric with it
+                report(name, exc)
+                continue
             if value is not None:
                 points.setdefault(registration.bucket_secs, []).append(DataPoint(name, value))
         return points

@@ -90,25 +90,31 @@ class HistogramMetric(Metric):
     limit = 10_000  # values kept for the percentiles of one bucket
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
         self._values: list[float] = []
         self._count = 0
         self._sum = 0.0
+        self._min, self._max = math.inf, -math.inf
 
     def update(self, value: float) -> None:
         self._count += 1
         self._sum += value
+        self._min, self._max = min(self._min, value), max(self._max, value)
         if len(self._values) < self.limit:
             self._values.append(value)
         else:
             self._values[self._count % self.limit] = value
 
     def get_value_and_reset(self) -> dict[str, float] | None:
-        values, count, total = sorted(self._values), self._count, self._sum
-        self._values, self._count, self._sum = [], 0, 0.0
-        if not values:
+        if not self._count:
             return None
+        values = sorted(self._values)
         percentiles = {f"p{q}": values[math.ceil(q / 100 * len(values)) - 1] for q in (50, 95, 99)}
-        return {"count": count, "mean": total / count, "min": values[0], "max": values[-1], **percentiles}
+        whole = {"count": self._count, "mean": self._sum / self._count, "min": self._min, "max": self._max}
+        self._start()
+        return {**whole, **percentiles}
 
 
 @java_names()
@@ -137,6 +143,7 @@ class MeterMetric(CountMetric):
         self.value += amount
 
 
+@java_names()
 class Reducer:
     """How a `ReducedMetric` folds: `init() -> state`, `reduce(state, value) -> state`, `extract_result(state)`."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pystorm_spark.errors import EmitError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
+from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Tick, join
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
@@ -25,6 +26,7 @@ from pystorm_spark.topology.tuple import (
     Tree,
     Tuple,
     is_tick,
+    new_tuple,
 )
 
 log = logging.getLogger(__name__)
@@ -38,8 +40,9 @@ HELD_MEASURED = 4096  # tuples held beyond their execute whose process latency i
 class SlotCrash(Exception):  # noqa: N818 - the way a slot ends, not an error of ours
     """User code asked for Storm's fail-fast (`topology.bolt.on.error: restart`): the slot ends and starts anew."""
 
-    def __init__(self, component_id: str, task_id: int, tup: Tuple | None, cause: BaseException) -> None:
+    def __init__(self, component_id: str, task_id: int, tup: Tuple, cause: BaseException) -> None:
         super().__init__(f"{component_id}:{task_id} raised {type(cause).__name__}: {cause} on {tup!r}")
+        self.tup = tup
         self.cause = cause
 
     def as_error(self) -> SlotLostError:
@@ -58,47 +61,55 @@ class BoltCollector(OutputCollector):
         self._task = task
         self._shop = task.shop
         self._routes = task.user_routes
-        # Hooks, debugging, or calls posted by other threads that must be made before the next ack.
-        self._unusual = self.watched
+        self.default: Route | None = None  # the route of the default stream
+        # The thread that may take the short way through `emit` and `ack`: the slot's own; none (0) while hooks or
+        # debugging watch, or while calls posted by other threads must be made before the next ack.
+        self._thread = 0
 
     def emit(
         self,
-        values: Any = MISSING,
-        second: Any = MISSING,
-        third: Any = MISSING,
-        *,
+        values: Any,
+        *more: Any,
         anchors: Anchors = None,
         stream: str = DEFAULT_STREAM,
     ) -> list[int]:
-        if second is not MISSING or values is MISSING:
-            if type(values) is Tuple and third is MISSING:
-                anchors, values = values, second
+        if more:
+            if type(values) is Tuple and len(more) == 1 and anchors is None:
+                anchors, (values,) = values, more
             else:
-                given = tuple(arg for arg in (values, second, third) if arg is not MISSING)
-                stream, anchors, values = bolt_emit("emit", given, anchors=anchors, stream=stream)
-        if self._unusual or get_ident() != self._shop.thread:
+                stream, anchors, values = bolt_emit("emit", (values, *more), anchors=anchors, stream=stream)
+        if get_ident() != self._thread:
             return self._emit_unusual(stream, anchors, values)
-        route = self._routes.get(stream)
+        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
         if route is None or type(values) is not list or len(values) != route.arity:
             route, values = self._task.checked(stream, values)
         if type(anchors) is Tuple:
             tree = anchors._tree
             if tree is SETTLED:
                 raise self._settled_anchor(anchors)
-            ports = route.choose(values)
         elif anchors is None:
             tree = UNTRACKED
+        else:
+            return self._emit_unusual(stream, anchors, values)
+        ports: Ports
+        pick = route.pick
+        if pick is None:
             ports = route.choose(values)
         else:
-            trees = self._trees(anchors)
-            ports = route.choose(values)
-            tree = join(trees) if ports else UNTRACKED
-        if len(ports) == 1 and route.local:
-            port = ports[0]
-            port.append(Tuple(values, route.origin, tree))  # type: ignore[misc]
-            tree.open += 1
-            route.emitted += 1
-            return [port.task_id]
+            try:
+                port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
+            except (KeyError, TypeError):
+                port = pick(values)
+            if port.append is not None:
+                tup = Tuple()  # `new_tuple`, without the call
+                tup.values = values
+                tup._origin = route.origin
+                tup._tree = tree
+                port.append(tup)
+                tree.open += 1
+                route.emitted += 1
+                return [port.task_id]
+            ports = (port,)
         self._task.deliver(route, ports, values, tree)
         route.emitted += 1
         route.extra += len(ports) - 1
@@ -109,7 +120,7 @@ class BoltCollector(OutputCollector):
         self._emit_unusual(stream, anchors, values, task_id)
 
     def ack(self, tup: Tuple) -> None:
-        if self._unusual or get_ident() != self._shop.thread:
+        if get_ident() != self._thread:
             self._settle_unusual(tup, "ack")
             return
         try:
@@ -128,7 +139,7 @@ class BoltCollector(OutputCollector):
             tree.drained()
 
     def fail(self, tup: Tuple) -> None:
-        if self._unusual or get_ident() != self._shop.thread:
+        if get_ident() != self._thread:
             self._settle_unusual(tup, "fail")
             return
         tree = self._claim(tup, "fail")
@@ -136,6 +147,8 @@ class BoltCollector(OutputCollector):
             self._close(tup, tree, "fail")
 
     def reset_timeout(self, tup: Tuple) -> None:
+        if not isinstance(tup, Tuple):
+            raise _not_a_tuple("reset_timeout", tup)
         if get_ident() != self._shop.thread:
             self._shop.post(lambda: tup._tree.reset_timeout())
         else:
@@ -151,20 +164,27 @@ class BoltCollector(OutputCollector):
         pass
 
     def watch(self) -> None:
-        self.watched = self._unusual = True
+        self.watched = True
+        self._thread = 0
 
     # What is not the hot path.
 
-    def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: int | None = None) -> list[int]:
+    def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
         route, values = self._task.checked(stream, values)
         trees = self._trees(anchors)
         with self._shop.lock:
-            ports = route.choose(values) if task_id is None else [route.port_for_direct(task_id)]
+            ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
         out_tasks = [port.task_id for port in ports]
+        row = self._task.row_for(route, ports, values)  # here, because it may raise
 
         def deliver() -> None:
-            self._task.deliver(route, ports, values, join(trees) if ports else UNTRACKED)
+            tree = join(trees) if ports else UNTRACKED
+            try:
+                self._task.deliver(route, ports, values, tree, row)
+            finally:
+                if not tree.open:
+                    tree.drained()  # a joint that has no tuple in this slot
             route.emitted += 1
             route.extra += len(ports) - 1
             if self.watched:
@@ -188,12 +208,12 @@ class BoltCollector(OutputCollector):
             self._attend()
             call()
         else:
-            self._shop.post(call)
-            self._unusual = True
+            self._shop.post(lambda: self._task.guard(call, "emit, ack or fail of another thread"))
+            self._thread = 0
 
     def _attend(self) -> None:
-        # Cleared before the calls are made: one that is posted meanwhile sets it again.
-        self._unusual = self.watched
+        # Set before the calls are made: one that is posted meanwhile clears it again.
+        self._thread = 0 if self.watched else self._shop.thread
         self._shop.run_posted()
 
     def _claim(self, tup: Tuple, verb: str) -> Tree | None:
@@ -211,10 +231,11 @@ class BoltCollector(OutputCollector):
     def _close(self, tup: Tuple, tree: Tree, verb: str) -> None:
         if self.held:
             self._released(tup)
-        if verb == "ack":
+        if verb == "ack" or is_tick(tup):  # which takes itself out of the acked ones
             self.acked += 1
         else:
             self.failed += 1
+        if verb == "fail":
             tree.fail()
         tree.open -= 1
         if not tree.open:
@@ -297,7 +318,7 @@ class BoltTask(Task):
     def tick(self, rate_secs: float) -> None:
         """Queue a tick behind the data."""
         self._ticks += 1
-        self.inbox.append(Tuple([rate_secs], TICK_ORIGIN, Tick(self.collector)))
+        self.inbox.append(new_tuple([rate_secs], TICK_ORIGIN, Tick(self.collector)))
 
     def run(self) -> None:
         """Execute a batch of the queue: as many tuples as take about `BATCH_SECS`, by the speed of the last batch."""
@@ -305,11 +326,17 @@ class BoltTask(Task):
         collector, stats = self.collector, self.stats
         # Held tuples that are settled now have their own latency: `_released` counts them.
         others = collector.acked + collector.failed - stats.process_count
+        self.shop.running = self
         began = self.clock.monotonic()
-        if self.task_hooks or self.debug:
-            self._execute_watched(batch)
-        else:
-            self._execute_all(batch)
+        try:
+            if self.task_hooks or self.debug:
+                self._execute_watched(batch)
+            else:
+                self._execute_all(batch)
+        except SlotCrash as crash:
+            done = batch[: batch.index(crash.tup) + 1]
+            stats.executed += len(done) - self._ticks_in(done)
+            raise
         took = self.clock.monotonic() - began
         self._batch = min(
             MAX_BATCH, 2 * self._batch, max(1, int(len(batch) * BATCH_SECS / took)) if took else MAX_BATCH
@@ -323,9 +350,12 @@ class BoltTask(Task):
             collector.held.update((tup, began) for tup in batch if tup._tree is not SETTLED)
 
     def _next_batch(self) -> list[Tuple]:
-        if self._at == len(self.backlog):
+        if not self.backlog:
             self.backlog, self._at = self.inbox[:], 0
             self.inbox.clear()  # in place: ports hold its append
+        if self._at == 0 and len(self.backlog) <= self._batch:
+            batch, self.backlog = self.backlog, []
+            return batch
         batch = self.backlog[self._at : self._at + self._batch]
         self._at += len(batch)
         if self._at == len(self.backlog):

@@ -57,9 +57,10 @@ class ValueCodec:
             # For rows of up to ten values a loop beats `ATOMS.issuperset(map(type, values))`.
             for value in values:
                 if type(value) not in ATOMS:
-                    return self._pack_each(values)
+                    return self._lower.pack(self._lower.each(values, 0))
             return self._pack_atoms(values)
-        except (OverflowError, TypeError, ValueError):  # an int beyond 64 bits, a lone surrogate, 4 GB in one value
+        except Exception:
+            # A huge int, a lone surrogate, deep nesting, or a value that cannot travel: look at each.
             return self._pack_each(values)
 
     def unpack_rows(self, data: Buffer, count: int) -> list[list[Any]]:
@@ -173,7 +174,9 @@ def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
 def peek_target(payload: Buffer) -> int:
     """The task that `payload` is for; only its version is checked, not its checksum."""
     _check_version(payload)
-    target: int = _Body(memoryview(payload)[PREFIX.size :]).fields(ADDRESS)[1]
+    if len(payload) < PREFIX.size + ADDRESS.size:
+        raise SerializationError(f"a frame of {len(payload)} bytes is cut short: it has no target")
+    target: int = ADDRESS.unpack_from(payload, PREFIX.size)[1]
     return target
 
 

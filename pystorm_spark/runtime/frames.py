@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from array import array
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,9 +29,9 @@ class TupleBuffer:
         self.target = target
         self.source = source
         self.stream = stream
-        self._clear()
+        self.clear()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         self.rows: list[bytes] = []
         self.counts = bytearray()
         self.roots = array("Q")
@@ -42,7 +43,7 @@ class TupleBuffer:
         payload = encode_tuples(
             self.target, self.source, self.stream, self.rows, counts, self.roots, self.homes, self.edges
         )
-        self._clear()
+        self.clear()
         return Frame(self.target, payload)
 
 
@@ -67,9 +68,12 @@ class Outbox:
 
     def __init__(self, rng: random.Random) -> None:
         self._draw = rng.getrandbits
-        self._dirty: list[TupleBuffer] = []
+        self._dirty: dict[tuple[int, int], TupleBuffer] = {}  # {(source, target): the buffer that has tuples}
+        self._full: list[Frame] = []  # sealed before the end of the turn
         self._acks: dict[int, AckBuffer] = {}
-        self._sealed: list[Frame] = []
+        self._sealed: deque[Frame] = deque()
+        self._sealed_bytes = 0  # of all time, counted by the thread that turns the slot
+        self._taken_bytes = 0  # of all time, counted by the thread that takes
         self.forget: Callable[[Branch], Any] = lambda branch: None
 
     def edge_id(self) -> int:
@@ -79,7 +83,7 @@ class Outbox:
     def send(self, buffer: TupleBuffer, row: bytes, tree: Tree) -> None:
         """Put a packed tuple of `tree` into `buffer`."""
         if not buffer.rows:
-            self._dirty.append(buffer)
+            self._open(buffer)
         buffer.rows.append(row)
         count = 0
         for member in tree.members():
@@ -90,6 +94,14 @@ class Outbox:
                 buffer.edges.append(edge)
                 count += 1
         append_count(buffer.counts, count)
+
+    def _open(self, buffer: TupleBuffer) -> None:
+        """Begin to fill `buffer`. Tuples of one task for another keep their order, also those of different streams."""
+        lane = (buffer.source, buffer.target)
+        other = self._dirty.get(lane)
+        if other is not None:
+            self._full.append(other.seal())
+        self._dirty[lane] = buffer
 
     def close(self, branch: Branch) -> None:
         """A part that came from elsewhere has drained: its net value goes home."""
@@ -113,14 +125,34 @@ class Outbox:
 
     def seal(self) -> None:
         """Pack what has been gathered. Tuples come before acks, so that an ack never overtakes what it covers."""
-        if self._dirty:
-            self._sealed.extend(buffer.seal() for buffer in self._dirty)
-            self._dirty.clear()
-        if self._acks:
-            self._sealed.extend(buffer.seal() for buffer in self._acks.values())
-            self._acks = {}
+        if not self._dirty and not self._acks:
+            return
+        frames = [*self._full, *(buffer.seal() for buffer in self._dirty.values())]
+        frames += [buffer.seal() for buffer in self._acks.values()]
+        self._full.clear()
+        self._dirty.clear()
+        self._acks = {}
+        self._sealed_bytes += sum(len(frame.payload) for frame in frames)
+        self._sealed.extend(frames)
+
+    def has_frames(self) -> bool:
+        return bool(self._sealed)
+
+    def waiting_bytes(self) -> int:
+        """The size of what has been sealed and not yet been taken."""
+        return self._sealed_bytes - self._taken_bytes
+
+    def clear(self) -> None:
+        """Drop everything that has not been taken."""
+        for buffer in self._dirty.values():
+            buffer.clear()
+        self._full.clear()
+        self._dirty.clear()
+        self._acks = {}
+        self.take()
 
     def take(self) -> list[Frame]:
-        """The sealed frames, which are then the caller's. One assignment: another thread may call it."""
-        sealed, self._sealed = self._sealed, []
-        return sealed
+        """The sealed frames, which are then the caller's; another thread may call it while frames are being sealed."""
+        frames = [self._sealed.popleft() for _ in range(len(self._sealed))]
+        self._taken_bytes += sum(len(frame.payload) for frame in frames)
+        return frames

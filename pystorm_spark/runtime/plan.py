@@ -65,8 +65,10 @@ class Plan:
 
 def make_plan(topology: Topology, conf: Mapping[str, Any], storm_id: str, slots: int) -> Plan:
     """Give every task its id: from 1 over the component ids in byte order, system components included, as in Storm."""
-    specs = {**topology.components, **metrics_components(topology, conf)}
-    counts = {id_: _task_count(spec, conf) for id_, spec in specs.items()}
+    consumers = metrics_components(topology, conf)
+    specs = {**topology.components, **consumers}
+    counts = {id_: _task_count(spec, conf) for id_, spec in topology.components.items()}
+    counts.update((id_, spec.parallelism) for id_, spec in consumers.items())
     ackers = conf["topology.acker.executors"]
     counts[ACKER] = (conf["topology.workers"] or slots) if ackers is None else ackers
     tasks: dict[str, list[int]] = {}
@@ -80,6 +82,5 @@ def make_plan(topology: Topology, conf: Mapping[str, Any], storm_id: str, slots:
 
 def _task_count(spec: ComponentSpec, conf: Mapping[str, Any]) -> int:
     wanted: int = spec.conf.get("topology.tasks") or spec.parallelism
-    for limit in (spec.conf.get("topology.max.task.parallelism"), conf["topology.max.task.parallelism"]):
-        wanted = wanted if limit is None else min(wanted, limit)
-    return wanted
+    limit: int | None = {**conf, **spec.conf}["topology.max.task.parallelism"]
+    return wanted if limit is None else min(wanted, limit)

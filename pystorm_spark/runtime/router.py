@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +48,7 @@ class Port:
 
 Ports = Sequence[Port]
 Choose = Callable[[list[Any]], Ports]
+Pick = Callable[[list[Any]], Port]  # of groupings that send each tuple to one task
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,13 @@ class Subscription:
 
 
 class Route:
-    """The subscriptions of one stream of one task."""
+    """The subscriptions of one stream of one task.
 
-    __slots__ = ("arity", "choose", "direct", "emitted", "extra", "local", "origin")
+    `choose` always works. For the commonest routes `emit` takes shorter ways: `pick`, where one subscriber gets each tuple
+    once, and `keys`, where moreover it is grouped on the one field at `key_at`.
+    """
+
+    __slots__ = ("arity", "choose", "direct", "emitted", "extra", "key_at", "keys", "origin", "pick", "ports")
 
     def __init__(self, origin: Origin, subscriptions: list[Subscription], rng: random.Random, java: bool) -> None:
         self.origin = origin
@@ -73,13 +78,26 @@ class Route:
         self.extra = 0  # receivers beyond one per emit
         regular = [s for s in subscriptions if not isinstance(s.grouping, DirectGrouping)]
         self.direct = {port.task_id: port for s in subscriptions if s not in regular for port in s.ports}
-        self.local = all(port.append is not None for s in subscriptions for port in s.ports)
-        choosers = [_chooser(s, origin, rng, java) for s in regular]
+        picks = [_pick(s, origin, rng, java) for s in regular]
+        choosers = [_choose(s, origin, pick) for s, pick in zip(regular, picks, strict=True)]
         self.choose: Choose = self._refuse_regular_emit if self.direct else _combined(choosers)
+        self.pick: Pick | None = picks[0] if len(subscriptions) == len(picks) == 1 else None
+        self.keys: dict[Any, int] | None = None
+        self.key_at = 0
+        self.ports: list[Port] = []
+        if self.pick is not None:
+            self._set_keys(regular[0])
+
+    def _set_keys(self, subscription: Subscription) -> None:
+        grouping = subscription.grouping
+        if isinstance(grouping, FieldsGrouping) and len(grouping.fields) == 1 and len(subscription.ports) > 1:
+            self.keys = subscription.keys
+            self.key_at = self.origin.fields.field_index(grouping.fields[0])
+            self.ports = subscription.ports
 
     def port_for_direct(self, task_id: int) -> Port:
         """The port of a task that subscribes by direct grouping."""
-        port = self.direct.get(task_id)
+        port = self.direct.get(task_id) if isinstance(task_id, Hashable) else None
         if port is None:
             raise EmitError(
                 f"emit_direct of component {self.origin.component!r} on stream {self.origin.stream!r} to task "
@@ -96,13 +114,24 @@ class Route:
 
 def _combined(choosers: list[Choose]) -> Choose:
     if not choosers:
-        return _always(())
+        return lambda values: ()
     if len(choosers) == 1:
         return choosers[0]
     return lambda values: [port for choose in choosers for port in choose(values)]
 
 
-def _chooser(subscription: Subscription, origin: Origin, rng: random.Random, java: bool) -> Choose:
+def _choose(subscription: Subscription, origin: Origin, pick: Pick | None) -> Choose:
+    if pick is not None:
+        return lambda values: (pick(values),)
+    if isinstance(subscription.grouping, AllGrouping):
+        return lambda values: subscription.ports
+    if isinstance(subscription.grouping, CustomGrouping):
+        return _by_custom(subscription, origin)
+    raise TypeError(f"unknown grouping {subscription.grouping!r} of {subscription.component!r}")
+
+
+def _pick(subscription: Subscription, origin: Origin, rng: random.Random, java: bool) -> Pick | None:
+    """How a grouping picks one task; None for groupings that may choose several."""
     grouping, ports = subscription.grouping, subscription.ports
     if isinstance(grouping, (ShuffleGrouping, LocalOrShuffleGrouping)):
         return _shuffle(ports, rng)
@@ -110,45 +139,34 @@ def _chooser(subscription: Subscription, origin: Origin, rng: random.Random, jav
         return _by_fields(origin, grouping.fields, subscription, java)
     if isinstance(grouping, PartialKeyGrouping):
         return _by_partial_key(origin, grouping.fields, ports, java)
-    if isinstance(grouping, AllGrouping):
-        return _always(ports)
     if isinstance(grouping, GlobalGrouping):
-        return _always(ports[:1])
+        return _in_turn(ports[:1])
     if isinstance(grouping, NoneGrouping):
-        singles, choice = [(port,) for port in ports], rng.choice
-        return lambda values: choice(singles)
-    if isinstance(grouping, CustomGrouping):
-        return _by_custom(subscription, origin)
-    raise TypeError(f"unknown grouping {grouping!r} of {subscription.component!r}")
+        return lambda values: rng.choice(ports)
+    return None
 
 
-def _in_turn(ring: Sequence[Ports]) -> Choose:
-    # `next(iterator, default)` never needs its default here: a chooser without a Python call, see benchmarks.
+def _in_turn(ring: list[Port]) -> Pick:
+    # `next(iterator, default)` never needs its default here: a pick without a Python call.
     return partial(next, cycle(ring))
 
 
-def _always(ports: Ports) -> Choose:
-    return _in_turn([ports])
-
-
-def _shuffle(ports: list[Port], rng: random.Random) -> Choose:
+def _shuffle(ports: list[Port], rng: random.Random) -> Pick:
     """Round-robin over a once-shuffled ring: exactly even. Tasks in this slot are nearer than all others."""
-    near = [port for port in ports if port.append is not None] or ports
-    ring = [(port,) for port in near]
+    ring = [port for port in ports if port.append is not None] or list(ports)
     rng.shuffle(ring)
     return _in_turn(ring)
 
 
-def _by_fields(origin: Origin, fields: Fields, subscription: Subscription, java: bool) -> Choose:
+def _by_fields(origin: Origin, fields: Fields, subscription: Subscription, java: bool) -> Pick:
     indexes = [origin.fields.field_index(name) for name in fields]
     key_of = itemgetter(*indexes)
-    singles = [(port,) for port in subscription.ports]
-    count, cache = len(singles), subscription.keys
+    ports, cache = subscription.ports, subscription.keys
 
     def look_up(values: list[Any]) -> int:
         key = [values[index] for index in indexes]
         try:
-            chosen = java_fields_index(key, count) if java else stable_hash(key) % count
+            chosen = java_fields_index(key, len(ports)) if java else stable_hash(key) % len(ports)
         except TypeError as exc:
             raise EmitError(_key_problem(origin, fields, exc)) from None
         # Java tells 1 from 1.0 and from true, a dict does not: there only text is cached.
@@ -159,30 +177,31 @@ def _by_fields(origin: Origin, fields: Fields, subscription: Subscription, java:
                 cache[key_of(values)] = chosen
         return chosen
 
-    def choose(values: list[Any]) -> Ports:
+    def pick(values: list[Any]) -> Port:
         try:
-            return singles[cache[key_of(values)]]
+            return ports[cache[key_of(values)]]
         except (KeyError, TypeError):
-            return singles[look_up(values)]
+            return ports[look_up(values)]
 
-    return _always(singles[0]) if count == 1 else choose
+    return pick
 
 
-def _by_partial_key(origin: Origin, fields: Fields, ports: list[Port], java: bool) -> Choose:
-    indexes = [origin.fields.field_index(name) for name in fields] or [0]
+def _by_partial_key(origin: Origin, fields: Fields, ports: list[Port], java: bool) -> Pick:
+    fields = fields if len(fields) else Fields(origin.fields.to_list()[:1])
+    indexes = [origin.fields.field_index(name) for name in fields]
     candidates_of = java_partial_key_candidates if java else partial_key_candidates
     sent = [0] * len(ports)
 
-    def choose(values: list[Any]) -> Ports:
+    def pick(values: list[Any]) -> Port:
         try:
             first, second = candidates_of([values[index] for index in indexes], len(ports))
         except TypeError as exc:
             raise EmitError(_key_problem(origin, fields, exc)) from None
         chosen = first if sent[first] <= sent[second] else second
         sent[chosen] += 1
-        return (ports[chosen],)
+        return ports[chosen]
 
-    return choose
+    return pick
 
 
 def _by_custom(subscription: Subscription, origin: Origin) -> Choose:

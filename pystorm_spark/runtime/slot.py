@@ -6,6 +6,7 @@ spouts what became of their tuples, poll the spouts, run the bolts again to the 
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from collections import deque
@@ -33,11 +34,17 @@ from pystorm_spark.runtime.trees import UNTRACKED, Branch, join
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.grouping import CustomGrouping
-from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tree, Tuple
+from pystorm_spark.topology.hooks import WorkerHook
+from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tree, Tuple, new_tuple
+
+log = logging.getLogger(__name__)
 
 TURN_SECS = 0.005
-POLLS = 1024  # calls of next_tuple in one turn, shared by the spouts
+POLLS = 512  # calls of next_tuple in one turn, shared by the spouts
+FEWEST_POLLS = 64  # of one spout in one turn, however many spouts there are
+ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
 BACKLOG = 4096  # queued tuples above which spouts are not polled
+OUTBOX_BYTES = 8 << 20  # sealed and not taken, above which spouts are not polled
 
 
 @dataclass(slots=True)
@@ -61,9 +68,11 @@ class Slot:
         self.outbox = Outbox(rng)
         self.outbox.forget = self._forget
         self.active = False
+        self.paused = False  # by back-pressure: some slot has more than it can take
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self._shop = Workshop(clock, self.outbox, codec)
+        self._shop.packs_all = plan.conf["topology.testing.always.try.serialize"]
         self._rng = rng
         self._delivered: deque[Frame] = deque()
         self._branches: RotatingMap[int, Branch] = RotatingMap(2)
@@ -71,12 +80,12 @@ class Slot:
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
         self._timers: list[Timer] = []
         self._next_timer = math.inf
-        self._hooks = list(plan.topology.worker_hooks)
+        self._hooks: list[WorkerHook] = []  # those that have been started
         self.tasks: dict[int, Task] = {}
         for task_id in plan.tasks_in(number):
             self.tasks[task_id] = self._make_task(task_id, components)
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
-        self.spouts = [task for task in self.tasks.values() if isinstance(task, SpoutTask)]
+        self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
 
     # Making.
 
@@ -91,10 +100,9 @@ class Slot:
     def open(self) -> None:
         """Open every component, bolts first; an error names the component, and what was opened is closed again."""
         self._shop.thread = get_ident()
-        for hook in self._hooks:
-            hook.start(self.plan.conf)
         opened: list[Task] = []
         try:
+            self._start_hooks()
             for task in [*self.bolts, *self.spouts]:
                 task.context = self._context(task)
                 task.connect(self._routes(task))
@@ -103,10 +111,21 @@ class Slot:
         except BaseException:
             for task in opened:
                 task.close()
+            self._shop.close()
             self._shut_hooks()
             raise
         self._set_timers()
         self.is_open = True
+
+    def _start_hooks(self) -> None:
+        for hook in self.plan.topology.worker_hooks:
+            try:
+                hook.start(self.plan.conf)
+            except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+                raise StormError(
+                    f"start of the worker hook {type(hook).__name__} raised {type(exc).__name__}: {exc}"
+                ) from exc
+            self._hooks.append(hook)
 
     def _open(self, task: Task) -> None:
         try:
@@ -145,8 +164,7 @@ class Slot:
             ports = [self._port(target, origin) for target in targets]
             chooser = None
             if isinstance(grouping, CustomGrouping):
-                chooser = cloudpickle.loads(cloudpickle.dumps(grouping.chooser))
-                chooser.prepare(task.context, source, list(targets))
+                chooser = _prepared(grouping.chooser, spec.id, task.context, source, targets)
             keys = self._keys.setdefault((source, spec.id), {})
             found.append(Subscription(spec.id, grouping, ports, keys, chooser))
         return found
@@ -157,7 +175,7 @@ class Slot:
             return Port(target, buffer=TupleBuffer(target, origin.task, origin.stream))
         assert isinstance(task, BoltTask)
         append = task.inbox.append
-        if self.plan.conf["topology.testing.always.try.serialize"]:
+        if self._shop.packs_all:
             return Port(target, self._serializing(append, task))
         return Port(target, append)
 
@@ -173,37 +191,40 @@ class Slot:
     def _set_timers(self) -> None:
         conf = self.plan.conf
         if conf["topology.enable.message.timeouts"]:
-            self._every(conf["topology.message.timeout.secs"], self._rotate)
+            self._rotation = self._every(conf["topology.message.timeout.secs"], self._rotate)
         for task in self.bolts:
             rate = task.conf["topology.tick.tuple.freq.secs"]
             if rate and task.component_id in self.plan.topology.components:
                 self._every(rate, partial(task.tick, rate))
-        if conf["topology.metrics.consumer.register"]:
-            for any_task in self.tasks.values():
-                period = any_task.metrics.shortest_bucket_secs()
-                if period is not None:
+        for any_task in self.tasks.values():
+            if METRICS_STREAM in any_task.routes:  # there are consumers, and this task is not one of them
+                for period in any_task.metrics.bucket_lengths():
                     self._every(period, partial(self._tell_metrics, any_task))
 
-    def _every(self, period: float, fire: Callable[[], None]) -> None:
-        self._timers.append(Timer(self.clock.monotonic() + period, period, fire))
+    def _every(self, period: float, fire: Callable[[], None]) -> Timer:
+        timer = Timer(self.clock.monotonic() + period, period, fire)
+        self._timers.append(timer)
         self._next_timer = min(timer.due for timer in self._timers)
+        return timer
 
     def _run_timers(self, now: float) -> None:
         for timer in self._timers:
             if timer.due <= now:
-                timer.fire()
                 # A slot that was held up does not make up for what it missed.
                 missed = (now - timer.due) // timer.period
                 timer.due += timer.period * (missed + 1)
+                timer.fire()
         self._next_timer = min(timer.due for timer in self._timers)
 
     def _rotate(self) -> None:
+        # Not in step: what a slot that was held up has just emitted must have its whole timeout, too.
+        self._rotation.due = self.clock.monotonic() + self._rotation.period
         self._branches.rotate()
         for task in self.tasks.values():
             task.rotate()
 
     def _tell_metrics(self, task: Task) -> None:
-        points = task.metrics.collect(self.clock.monotonic())
+        points = task.metrics.collect(self.clock.monotonic(), task.report_metric)
         for bucket_secs, found in points.items():
             info = TaskInfo(task.component_id, task.task_id, self.number, self.clock.time(), bucket_secs)
             route = task.routes[METRICS_STREAM]
@@ -226,10 +247,24 @@ class Slot:
         """What has been sealed for other slots since the last call; another thread may call it."""
         return self.outbox.take()
 
+    def reset(self) -> None:
+        """Drop what was in flight between slots, and fail every pending root now: the other end may be gone."""
+        self._delivered.clear()
+        self.outbox.clear()
+        self._branches = RotatingMap(2)
+        for spout in self.spouts:
+            spout.fail_pending()
+
+    def inbox_bytes(self) -> int:
+        """The size of what has been delivered and not yet been taken in."""
+        return sum(len(frame.payload) for frame in list(self._delivered))
+
     def turn(self) -> bool:
         """Do a slice of work, some milliseconds unless user code takes longer; whether there was any."""
         self._shop.thread = get_ident()
         now = self.clock.monotonic()
+        for spout in self.spouts:
+            spout.collector.now = now
         busy = self._shop.run_posted()
         busy |= self._take_in()
         if now >= self._next_timer:
@@ -240,18 +275,39 @@ class Slot:
         for spout in self.spouts:
             spout.set_active(self.active)
             busy |= spout.tell_outcomes()
-        if self.active and sum(task.waiting() for task in self.bolts) < BACKLOG:
-            most = max(1, POLLS // max(1, len(self.spouts)))
-            for spout in self.spouts:
-                busy |= spout.poll(most, until)
+        if self.active and self._has_room():
+            busy |= self._poll_spouts()
             busy |= self._run_bolts(self.clock.monotonic() + TURN_SECS)
         self.outbox.seal()
         return busy
 
+    def _has_room(self) -> bool:
+        if self.paused or self.outbox.waiting_bytes() > OUTBOX_BYTES:
+            return False
+        return sum(task.waiting() for task in self.bolts) < BACKLOG
+
+    def running(self) -> str:
+        """The task whose component is being called, for what it prints."""
+        task = self._shop.running
+        return f"{task.component_id}:{task.task_id}" if task is not None else f"slot {self.number}"
+
+    def _poll_spouts(self) -> bool:
+        """Poll every spout once, or as many as there is time for; the next turn begins with the next spout."""
+        emitted = False
+        most = max(FEWEST_POLLS, POLLS // max(1, len(self.spouts)))
+        until = self.clock.monotonic() + TURN_SECS
+        for _ in range(len(self.spouts)):
+            spout = self.spouts[0]
+            self.spouts.rotate(-1)
+            emitted |= spout.poll(most, until)
+            if self.clock.monotonic() >= until:
+                break
+        return emitted
+
     def _run_bolts(self, until: float) -> bool:
         """Run the bolts until their queues are empty, or until `until`."""
         ran = False
-        while True:
+        for _ in range(ROUNDS):
             idle = True
             for task in self.bolts:
                 if task.inbox or task.backlog:
@@ -261,7 +317,12 @@ class Slot:
                 return ran
             ran = True
             if self.clock.monotonic() >= until:
-                return True
+                break
+        return True
+
+    def work_done(self) -> int:
+        """How many tuples the spouts have emitted and the bolts have executed."""
+        return sum(task.collector.emits for task in self.spouts) + sum(task.stats.executed for task in self.bolts)
 
     def _take_in(self) -> bool:
         took = bool(self._delivered)
@@ -292,7 +353,7 @@ class Slot:
             count = 1 if frame.counts is None else frame.counts[index]
             tree = join([self._arrived(frame, anchor) for anchor in range(at, at + count)])
             tree.open += 1
-            append(Tuple(values, origin, tree))
+            append(new_tuple(values, origin, tree))
             at += count
 
     def _arrived(self, frame: TupleFrame, anchor: int) -> Tree:
@@ -325,14 +386,33 @@ class Slot:
         """Close every component, spouts first; what their `close` and `cleanup` raise is reported."""
         self.is_open = False
         self._shop.thread = get_ident()
+        for spout in self.spouts:
+            spout.set_active(False)
         for task in [*self.spouts, *self.bolts]:
             task.close()
+        self._shop.close()
         self._shut_hooks()
 
     def _shut_hooks(self) -> None:
         for hook in self._hooks:
-            any_task = next(iter(self.tasks.values()))
-            any_task.guard(hook.shutdown, "shutdown of a worker hook")
+            try:
+                hook.shutdown()
+            except BaseException:  # SystemExit and the like of user code are failures, never an end
+                log.exception("shutdown of the worker hook %s", type(hook).__name__)
+        self._hooks.clear()
+
+
+def _prepared(chooser: Any, bolt_id: str, context: TopologyContext, source: GlobalStreamId, targets: list[int]) -> Any:
+    """A copy of the user's own grouping, for one task that emits on `source`."""
+    try:
+        copied = cloudpickle.loads(cloudpickle.dumps(chooser))
+        copied.prepare(context, source, list(targets))
+    except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+        raise StormError(
+            f"prepare of the custom grouping {type(chooser).__name__} of bolt {bolt_id!r} on stream "
+            f"{source.stream_id!r} of {source.component_id!r} raised {type(exc).__name__}: {exc}"
+        ) from exc
+    return copied
 
 
 def load_component(id_: str, pickled: bytes) -> Any:
@@ -349,23 +429,24 @@ def load_component(id_: str, pickled: bytes) -> Any:
 
 def pickle_components(plan: Plan) -> dict[str, bytes]:
     """Every component as bytes; one that cannot be pickled is an error that names it and the attribute."""
-    return {id_: _pickled(id_, spec.component) for id_, spec in plan.specs.items()}
+    for source, spec, grouping in plan.topology.subscriptions():
+        if isinstance(grouping, CustomGrouping):
+            _pickled(f"custom grouping of {spec.id!r} on {source.component_id!r}", grouping.chooser)
+    return {id_: _pickled(f"component {id_!r}", spec.component) for id_, spec in plan.specs.items()}
 
 
-def _pickled(id_: str, component: Any) -> bytes:
+def _pickled(what: str, component: Any) -> bytes:
     try:
         pickled: bytes = cloudpickle.dumps(component)
         return pickled
     except Exception as exc:
         attribute = _unpicklable_attribute(component)
         at = f" because of its attribute {attribute!r}" if attribute else ""
-        raise SerializationError(
-            f"component {id_!r} cannot be pickled{at}: {exc}; create it in open or prepare instead"
-        ) from exc
+        raise SerializationError(f"{what} cannot be pickled{at}: {exc}; create it in open or prepare instead") from exc
 
 
 def _unpicklable_attribute(component: Any) -> str | None:
-    attributes: dict[str, Any] = vars(getattr(component, "wrapped", component))
+    attributes: dict[str, Any] = getattr(getattr(component, "wrapped", component), "__dict__", {})
     for name, value in attributes.items():
         try:
             cloudpickle.dumps(value)

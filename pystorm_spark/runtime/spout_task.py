@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
+import sys
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import Any
@@ -14,7 +14,7 @@ from pystorm_spark.runtime.acker import AckLedger, Outcome
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.task import Task, Workshop
-from pystorm_spark.runtime.trees import UNTRACKED, Root
+from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root
 from pystorm_spark.topology.collector import MISSING, SpoutOutputCollector, spout_emit
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 EMPTY_CALLS = 3  # in a row end a poll
 FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the longest
 LONGEST_PAUSE_SECS = 5.0
-CLOCK_EVERY = 64  # calls of a quick next_tuple between two looks at the clock
+BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
+MAX_BURST = 64  # calls of next_tuple between two looks at the clock
 
 
 class SpoutCollector(SpoutOutputCollector):
@@ -36,38 +37,54 @@ class SpoutCollector(SpoutOutputCollector):
         self._task = task
         self._shop = task.shop
         self._routes = task.user_routes
-        self._unusual = task.debug
+        self.default: Route | None = None  # the route of the default stream
+        self._watched = task.debug
+        self._thread = 0  # that may take the short way through `emit`: the slot's own, none (0) while hooks watch
         self.emits = 0
-        self.now = 0.0  # of the current poll: one look at the clock for many emits
+        self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
         self.bucket = task.pending.newest  # where new roots are pending
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
 
     def emit(
         self,
-        values: Any = MISSING,
-        second: Any = MISSING,
-        third: Any = MISSING,
-        *,
+        values: Any,
+        *more: Any,
         message_id: Any = None,
         stream: str = DEFAULT_STREAM,
     ) -> list[int]:
-        if second is not MISSING or values is MISSING:
-            given = tuple(arg for arg in (values, second, third) if arg is not MISSING)
-            stream, values, message_id = spout_emit("emit", given, message_id=message_id, stream=stream)
-        if self._unusual or get_ident() != self._shop.thread:
+        if more:
+            stream, values, message_id = spout_emit("emit", (values, *more), message_id=message_id, stream=stream)
+        if get_ident() != self._thread:
             return self._emit_unusual(stream, values, message_id)
-        route = self._routes.get(stream)
+        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
         if route is None or type(values) is not list or len(values) != route.arity:
             route, values = self._task.checked(stream, values)
-        ports = route.choose(values)
         self.emits += 1
-        if len(ports) == 1 and route.local and message_id is not None and self.tracking:
-            port = ports[0]
-            root = Root(1, self._task, message_id, self.now, self.bucket)
-            port.append(Tuple(values, route.origin, root))  # type: ignore[misc]
-            self.bucket[root] = None
-            route.emitted += 1
-            return [port.task_id]
+        pick = route.pick
+        if pick is None:
+            ports = route.choose(values)
+        else:
+            try:
+                port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
+            except (KeyError, TypeError):
+                port = pick(values)
+            if port.append is not None and message_id is not None and self.tracking:
+                root = Root()  # `new_root` and `new_tuple`, without the calls
+                root.open = 1
+                root.root_id = 0
+                root.task = self._task
+                root.message_id = message_id
+                root.emitted_at = self.now
+                root.bucket = bucket = self.bucket
+                tup = Tuple()
+                tup.values = values
+                tup._origin = route.origin
+                tup._tree = root
+                port.append(tup)
+                bucket[root] = None
+                route.emitted += 1
+                return [port.task_id]
+            ports = (port,)
         self._task.launch(route, ports, values, message_id)
         return [port.task_id for port in ports]
 
@@ -84,31 +101,32 @@ class SpoutCollector(SpoutOutputCollector):
     def pending_count(self) -> int:
         return len(self._task.pending)
 
-    getPendingCount = pending_count  # noqa: N815 - the base class's alias would not see this override
-
     def flush(self) -> None:
         pass
 
     def watch(self) -> None:
-        self._unusual = True
+        self._watched = True
+        self._thread = 0
 
-    def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: int | None = None) -> list[int]:
+    def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
         route, values = self._task.checked(stream, values)
         with self._shop.lock:
-            ports = route.choose(values) if task_id is None else [route.port_for_direct(task_id)]
+            ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
         out_tasks = [port.task_id for port in ports]
+        row = self._task.row_for(route, ports, values)  # here, because it may raise
 
         def launch() -> None:
             self.emits += 1
-            self._task.launch(route, ports, values, message_id)
-            if self._unusual:
+            self._task.launch(route, ports, values, message_id, row)
+            if self._watched:
                 self._task.tell_emit(route, values, out_tasks)
 
         if get_ident() == self._shop.thread:
+            self._thread = 0 if self._watched else self._shop.thread
             launch()
         else:
-            self._shop.post(launch)
+            self._shop.post(lambda: self._task.guard(launch, "emit of another thread"))
         return out_tasks
 
 
@@ -121,7 +139,7 @@ class SpoutTask(Task):
         super().__init__(task_id, component_id, conf, shop)
         self.spout = spout
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
-        self.collector = SpoutCollector(self)
+        self.collector: SpoutCollector = SpoutCollector(self)
         self._limit: int | None = conf["topology.max.spout.pending"]
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
@@ -131,10 +149,12 @@ class SpoutTask(Task):
         self._paused_until = 0.0
         self._pause_secs = 0.0
         self._active = False
-        self._clock_every = 1
-        self._wants_outcomes = _overrides(spout, "ack") or _overrides(spout, "fail")
+        self._burst = 1
+        self._hears_ack = _overrides(spout, "ack")
+        self._wants_outcomes = self._hears_ack or _overrides(spout, "fail")
 
     def open(self) -> None:
+        self.collector.now = self.clock.monotonic()
         self.start(lambda: self.spout.open(self.conf, self.context, self.collector))
 
     def close(self) -> None:
@@ -156,28 +176,33 @@ class SpoutTask(Task):
         collector.now = self.clock.monotonic()
         if not self._active or collector.now < self._paused_until:
             return False
-        emits_before, empty, calls = collector.emits, 0, 0
+        self.shop.running = self
+        before = emits = collector.emits
         next_tuple, newest = self.spout.next_tuple, self.pending.newest
-        room = math.inf if self._limit is None else self._limit - (len(self.pending) - len(newest))
-        look = self._clock_every
-        while calls < most and empty < EMPTY_CALLS and len(newest) < room:
-            emits = collector.emits
+        room = sys.maxsize if self._limit is None else self._limit - (len(self.pending) - len(newest))
+        empty = 0
+        while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
+            burst = min(most, self._burst)
             try:
-                next_tuple()
+                for _ in range(burst):
+                    next_tuple()
+                    if collector.emits == emits:
+                        empty += 1
+                        break
+                    emits = collector.emits
+                    empty = 0
+                    if len(newest) >= room:
+                        break
             except BaseException as exc:
                 self._pause(exc)
-                return collector.emits != emits_before
-            calls += 1
-            empty = empty + 1 if collector.emits == emits else 0
-            if calls == look:
-                collector.now = self.clock.monotonic()
-                if collector.now >= until:
-                    self._clock_every = max(1, self._clock_every // 2)
-                    break
-                self._clock_every = min(CLOCK_EVERY, 2 * self._clock_every)
-                look += self._clock_every
-        self._pause_secs = 0.0
-        return collector.emits != emits_before
+                break
+            self._pause_secs = 0.0
+            most -= burst
+            now = self.clock.monotonic()
+            slow = now - collector.now > BURST_SECS
+            self._burst = max(1, self._burst // 2) if slow else min(MAX_BURST, 2 * self._burst)
+            collector.now = now
+        return collector.emits != before
 
     def next_poll(self) -> float:
         """When the spout may be called again, if an exception has paused it; else 0."""
@@ -188,20 +213,23 @@ class SpoutTask(Task):
         self._paused_until = self.clock.monotonic() + self._pause_secs
         self.report(exc, what=f"next_tuple, called again in {self._pause_secs:g} s")
 
-    def launch(self, route: Route, ports: Ports, values: list[Any], message_id: Any) -> None:
-        """Send a new tuple on its way, tracked if it has an id."""
+    def launch(self, route: Route, ports: Ports, values: list[Any], message_id: Any, row: bytes | None = None) -> None:
+        """Send a new tuple on its way, tracked if it has an id; `row` if it is packed already."""
+        row = row or self.row_for(route, ports, values)
         route.emitted += 1
         route.extra += len(ports) - 1
         if message_id is None:
             self._tell_untracked()
-            self.deliver(route, ports, values, UNTRACKED)
+            self.deliver(route, ports, values, UNTRACKED, row)
         elif not self.collector.tracking:
-            self.deliver(route, ports, values, UNTRACKED)
+            self.deliver(route, ports, values, UNTRACKED, row)
             self.stats.acked += 1
             self.guard(self.spout.ack, "ack", message_id)
+            if self.task_hooks:
+                self._tell_hooks(new_root(self, message_id, self.collector.now, self.pending.newest), True, 0.0)
         else:
-            root = Root(0, self, message_id, self.collector.now, self.pending.newest)
-            self.deliver(route, ports, values, root)
+            root = new_root(self, message_id, self.collector.now, self.pending.newest)
+            self.deliver(route, ports, values, root, row)
             self.pending.newest[root] = None
             if not root.open:
                 root.drained()  # nobody in this slot got it
@@ -218,14 +246,15 @@ class SpoutTask(Task):
     # Trees that leave the slot.
 
     def track(self, root: Root) -> None:
-        """Give `root` its id and a place in the ledger, before a tuple of its tree leaves the slot."""
+        """Give `root` its id and, while it is pending, a place in the ledger: a tuple of its tree leaves the slot."""
         root_id = self._draw(64)
         while not root_id or root_id in self._left:
-            root_id = self._draw(64) ^ len(self._left) ^ 1  # a collision is redrawn, even with a stuck source of chance
+            root_id = (root_id + 1) % (1 << 64)  # not drawn again: that would not end with a stuck source of chance
         root.root_id = root_id
         root.edge = here = self.shop.outbox.edge_id()  # stands for all that is still in this slot
-        self._left[root_id] = root
-        self._ledger.init(root_id, here, self.task_id)
+        if root.bucket is not None:
+            self._left[root_id] = root
+            self._ledger.init(root_id, here, self.task_id)
 
     def part_acked(self, root_id: int, edges: int) -> None:
         """A part of a tree has drained, here or elsewhere."""
@@ -262,7 +291,9 @@ class SpoutTask(Task):
 
     def renew(self, root: Root) -> None:
         """Give `root` a whole message timeout from now on."""
-        if root.bucket is not None and root.bucket is not self.pending.newest:
+        if root.bucket is None:
+            return
+        if root.bucket is not self.pending.newest:
             del root.bucket[root]
             self.pending.newest[root] = None
             root.bucket = self.pending.newest
@@ -292,7 +323,8 @@ class SpoutTask(Task):
         self.stats.acked += len(acked)
         self.stats.failed += len(failed)
         self.stats.complete_secs += now * len(acked) - sum([root.emitted_at for root in acked])
-        self._tell(acked, self.spout.ack, "ack")
+        if self._hears_ack:
+            self._tell(acked, self.spout.ack, "ack")
         self._tell(failed, self.spout.fail, "fail")
         if self.task_hooks:
             for root in acked:
@@ -328,4 +360,4 @@ class SpoutTask(Task):
 
 
 def _overrides(spout: Spout, method: str) -> bool:
-    return getattr(type(spout), method) is not getattr(Spout, method)
+    return getattr(getattr(spout, method), "__func__", None) is not getattr(Spout, method)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
@@ -19,8 +21,9 @@ from pystorm_spark.runtime.frames import Outbox
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
+from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.hooks import EmitInfo, TaskHook
-from pystorm_spark.topology.tuple import Origin, Tree, Tuple
+from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 log = logging.getLogger(__name__)
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -33,10 +36,24 @@ class Workshop:
         self.clock = clock
         self.outbox = outbox
         self.codec = codec
+        self.packs_all = False  # also what stays in the slot
         self.thread = get_ident()  # the thread that turns the slot
+        self.running: Task | None = None  # whose component is being called
         self.wake: Callable[[], None] = lambda: None
         self.lock = Lock()  # held by other threads while they route and post
         self._posted: deque[Callable[[], None]] = deque()
+        self._pool: Executor | None = None
+
+    def shared_executor(self, threads: int) -> Executor:
+        """The pool of the slot, made when user code first asks for it."""
+        with self.lock:
+            self._pool = self._pool or ThreadPoolExecutor(threads, thread_name_prefix="pystorm-shared")
+        return self._pool
+
+    def close(self) -> None:
+        """End the pool: what it has begun it ends, what waits in it is dropped, and no thread of it is left."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def post(self, call: Callable[[], None]) -> None:
         """Have the slot's own thread make `call`, in the order posted."""
@@ -68,6 +85,7 @@ class Task:
         self.task_hooks: list[TaskHook] = []
         self.debug: bool = conf["topology.debug"]
         self.context: TopologyContext
+        self.collector: Any  # of the kind that the component gets
         self._opening = False
         self._throttle_until = 0.0
         self._throttled = 0
@@ -92,16 +110,21 @@ class Task:
     def monotonic(self) -> float:
         return self.clock.monotonic()
 
+    def shared_executor(self) -> Executor:
+        return self.shop.shared_executor(self.conf["topology.worker.shared.thread.pool.size"])
+
     # Start and end.
 
     def connect(self, routes: Mapping[str, Route]) -> None:
         """Take the routes of the component's streams, those of the system included."""
         self.routes.update(routes)
         self.user_routes.update((id_, route) for id_, route in routes.items() if not id_.startswith("__"))
+        self.collector.default = routes.get(DEFAULT_STREAM)
 
     def start(self, prepare: Callable[[], None]) -> None:
         """Run the component's own `open` or `prepare`; only then may metrics be registered."""
         self._opening = True
+        self.shop.running = self
         try:
             for name in self.conf.get("topology.auto.task.hooks") or ():
                 self.context.add_task_hook(load_class(name)())
@@ -111,6 +134,7 @@ class Task:
 
     def end(self, close: Callable[[], None], name: str) -> None:
         """Run the hooks' `cleanup` and the component's own `close` or `cleanup`; what they raise is reported."""
+        self.shop.running = self
         for hook in self.task_hooks:
             self.guard(hook.cleanup, "cleanup of a hook")
         self.guard(close, name)
@@ -151,6 +175,10 @@ class Task:
             on = f" on {tup!r}" if tup is not None else ""
             log.error("%s:%d %s%s\n%s", self.component_id, self.task_id, what or "reported", on, shown)
 
+    def report_metric(self, name: str, error: BaseException) -> None:
+        """A metric could not be read."""
+        self.report(error, what=f"get_value_and_reset of metric {name!r}")
+
     def throttled(self) -> bool:
         """Whether this interval has had its share of reports."""
         now = self.clock.monotonic()
@@ -180,27 +208,34 @@ class Task:
             )
         if not isinstance(values, (list, tuple)):
             raise EmitError(
-                f"component {self.component_id!r} emits {type(values).__name__} {values!r} on stream {stream!r}; "
-                "values must be a list or a tuple, for example [value]"
+                f"component {self.component_id!r} emits {type(values).__name__} {reprlib.repr(values)} on stream "
+                f"{stream!r}; values must be a list or a tuple, for example [value]"
             )
         if len(values) != route.arity:
             raise EmitError(
                 f"component {self.component_id!r} emits {len(values)} values on stream {stream!r}, which declares "
-                f"{route.arity} fields {route.origin.fields.to_list()}: {values!r}"
+                f"{route.arity} fields {route.origin.fields.to_list()}: {reprlib.repr(values)}"
             )
         return route, values if isinstance(values, list) else list(values)
 
-    def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree) -> None:
-        """Put `values` on the way to every port, each a new tuple of `tree`."""
-        row = None
+    def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree, row: bytes | None = None) -> None:
+        """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already."""
+        row = row or self.row_for(route, ports, values)
         for port in ports:
             if port.append is not None:
-                port.append(Tuple(values, route.origin, tree))
+                port.append(new_tuple(values, route.origin, tree))
                 tree.open += 1
             else:
                 assert port.buffer is not None
-                row = row or self.packed(route.origin, values)
+                assert row is not None
                 self.shop.outbox.send(port.buffer, row, tree)
+
+    def row_for(self, route: Route, ports: Ports, values: list[Any]) -> bytes | None:
+        """`values` packed for the ports to other slots, if there are any: what cannot be packed is sent to nobody."""
+        for port in ports:
+            if port.append is None or self.shop.packs_all:
+                return self.packed(route.origin, values)
+        return None
 
     def packed(self, origin: Origin, values: list[Any]) -> bytes:
         """`values` as bytes, or a `SerializationError` that names component, stream and field."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.topology.tuple import Tree
+from pystorm_spark.topology.tuple import NoTree, Tree
 
 if TYPE_CHECKING:
     from pystorm_spark.runtime.bolt_task import BoltCollector
     from pystorm_spark.runtime.frames import Outbox
     from pystorm_spark.runtime.spout_task import SpoutTask
 
-UNTRACKED = Tree()
+UNTRACKED = NoTree()
 
 
 class Travelling(Tree):
@@ -53,20 +53,10 @@ class Root(Travelling):
 
     __slots__ = ("bucket", "emitted_at", "message_id", "task")
 
-    def __init__(  # `edge` is set when the first tuple leaves the slot
-        self,
-        open: int,  # noqa: A002 - the attribute's name
-        task: SpoutTask,
-        message_id: Any,
-        emitted_at: float,
-        bucket: dict[Root, None],
-    ) -> None:
-        self.open = open
-        self.root_id = 0
-        self.task = task
-        self.message_id = message_id
-        self.emitted_at = emitted_at
-        self.bucket: dict[Root, None] | None = bucket  # where it is pending; None once it is acked or failed
+    task: SpoutTask
+    message_id: Any
+    emitted_at: float
+    bucket: dict[Root, None] | None  # where it is pending; None once it is acked or failed
 
     def home(self) -> int:
         return self.task.task_id
@@ -92,9 +82,21 @@ class Root(Travelling):
         self.task.renew(self)
 
     def edges(self) -> dict[int, int]:
-        if not self.root_id and self.bucket is not None:
+        if not self.root_id:
             self.task.track(self)
         return {self.root_id: 0}
+
+
+def new_root(task: SpoutTask, message_id: Any, emitted_at: float, bucket: dict[Root, None]) -> Root:
+    """A root that nobody has yet; its `edge` is set when the first tuple leaves the slot."""
+    root = Root()
+    root.open = 0
+    root.root_id = 0
+    root.task = task
+    root.message_id = message_id
+    root.emitted_at = emitted_at
+    root.bucket = bucket
+    return root
 
 
 class Branch(Travelling):
@@ -158,20 +160,16 @@ class Joint(Tree):
 
 
 class Tick(Tree):
-    """A tick: its ack and its fail are taken out of the counts, which are of user streams only."""
+    """A tick: it is counted as acked when it is settled, and taken out of that count, which is of user streams only."""
 
-    __slots__ = ("collector", "settled_as")
+    __slots__ = ("collector",)
 
     def __init__(self, collector: BoltCollector) -> None:
         self.open = 1
         self.collector = collector
-        self.settled_as = "acked"
 
     def drained(self) -> None:
-        setattr(self.collector, self.settled_as, getattr(self.collector, self.settled_as) - 1)
-
-    def fail(self) -> None:
-        self.settled_as = "failed"
+        self.collector.acked -= 1
 
 
 def join(trees: list[Tree]) -> Tree:

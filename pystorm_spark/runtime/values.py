@@ -67,6 +67,11 @@ class Ext(IntEnum):
     PICKLE = 19
 
 
+def extension(code: Ext, data: bytes) -> ExtType:
+    """`ExtType(code, data)` in half the time: its checks of both arguments are left out."""
+    return tuple.__new__(ExtType, (code, data))
+
+
 class Pickling(Protocol):
     """What becomes of a value that has no extension type."""
 
@@ -107,10 +112,11 @@ class Lowering:
         return self._atoms.issuperset(map(type, values))
 
     def each(self, values: Iterable[object], depth: int) -> list[object]:
-        return [self(value, depth) for value in values]
+        items = [*values]
+        return items if self.are_atoms(items) else [self(item, depth) for item in items]
 
     def extension(self, code: Ext, body: object) -> ExtType:
-        return ExtType(code, self.pack(body))
+        return extension(code, self.pack(body))
 
     def _pickled_whole(self, value: object) -> ExtType:
         try:
@@ -171,7 +177,7 @@ def _lower_other(lower: Lowering, value: object, depth: int) -> object:
 def _lower_int(lower: Lowering, value: int, depth: int) -> object:
     if -(1 << 63) <= value < 1 << 64:
         return value
-    return ExtType(Ext.INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+    return extension(Ext.INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
 
 
 def _lower_list(lower: Lowering, value: list[object], depth: int) -> object:
@@ -405,7 +411,7 @@ class CloudPickling:
             _ValuePickler(buffer).dump(value)
         except Exception as error:
             raise SerializationError(f"a {type_name(type(value))} cannot be pickled: {error}") from error
-        return ExtType(Ext.PICKLE, buffer.getvalue())
+        return extension(Ext.PICKLE, buffer.getvalue())
 
     def load(self, unpack: Unpack, data: bytes) -> object:
         return pickle.loads(data)
@@ -427,11 +433,14 @@ def _refuse_file(file: io.TextIOWrapper) -> object:
 
 def _reduce_memoryview(view: memoryview) -> tuple[Callable[..., memoryview], tuple[object, ...]]:
     data = view.tobytes() if view.readonly else bytearray(view.tobytes())
-    return _restore_memoryview, (data, view.format, view.shape)
+    state = (data, view.format, view.shape)
+    _restore_memoryview(*state)  # a format that cannot be restored is refused here, not at the receiver
+    return _restore_memoryview, state
 
 
 def _restore_memoryview(data: bytes | bytearray, form: Any, shape: Any) -> memoryview:
-    return memoryview(data).cast(form, shape)
+    flat = memoryview(data)
+    return flat.cast(form) if len(shape) == 1 else flat.cast(form, shape)
 
 
 class _ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -457,7 +466,7 @@ LOWERERS: dict[type, Lowerer] = {
     ),
     timezone: _lower_timezone,
     ZoneInfo: _lower_zone_info,
-    Decimal: lambda lower, value, depth: ExtType(Ext.DECIMAL, str(value).encode()),
+    Decimal: lambda lower, value, depth: extension(Ext.DECIMAL, str(value).encode()),
     UUID: lambda lower, value, depth: lower.extension(Ext.UUID, [value.bytes, value.is_safe.value]),
 }
 

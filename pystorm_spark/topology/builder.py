@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, TypeGuard
 
 from pystorm_spark.errors import InvalidTopologyError, StormError, did_you_mean
 from pystorm_spark.naming import java_names
-from pystorm_spark.topology.component import Bolt, LambdaBolt, LambdaSpout, Spout
+from pystorm_spark.topology.component import Bolt, LambdaBolt, LambdaSpout, Spout, takes
 from pystorm_spark.topology.declarer import BoltDeclarer, ComponentDeclarer, OutputFieldsDeclarer, SpoutDeclarer
-from pystorm_spark.topology.fields import Fields, Stream
+from pystorm_spark.topology.fields import Fields, FieldsLike, Stream
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 from pystorm_spark.topology.grouping import CustomGrouping, FieldsGrouping, Grouping, PartialKeyGrouping
 from pystorm_spark.topology.hooks import WorkerHook
@@ -45,20 +45,23 @@ class TopologyBuilder:
     ) -> SpoutDeclarer:
         """Add a spout; a plain function becomes a `LambdaSpout`."""
         declarer = SpoutDeclarer()
-        component = spout if isinstance(spout, Spout) or not _is_function(spout) else LambdaSpout(spout)
+        component = LambdaSpout(spout) if _is_function(spout) else spout
         self._declared.append((spout_id, component, parallelism, declarer))
         return declarer
 
     def set_bolt(
-        self, bolt_id: str, bolt: Bolt | Callable[..., Any], parallelism: int | str | None = None, *fields: str
+        self, bolt_id: str, bolt: Bolt | Callable[..., Any], parallelism: int | FieldsLike | None = None, *fields: Any
     ) -> BoltDeclarer:
         """Add a bolt; a plain function of `(tup, collector)` or `(tup)` becomes a `LambdaBolt` with output `fields`."""
         declarer = BoltDeclarer()
         component: Any = bolt
-        if not isinstance(bolt, Bolt) and _is_function(bolt):
-            if isinstance(parallelism, str):  # Java's form without a parallelism: (id, function, field, ...)
+        if _is_function(bolt):
+            # Java's form without a parallelism: (id, function, field, ...)
+            if isinstance(parallelism, (str, Fields, list, tuple)):
                 fields, parallelism = (parallelism, *fields), None
-            component = LambdaBolt(bolt, fields)
+            component = LambdaBolt(bolt, fields[0] if len(fields) == 1 else fields)
+        elif fields:
+            declarer.problems.append(f"declares its own output fields; set_bolt cannot give it {list(fields)}")
         self._declared.append((bolt_id, component, parallelism, declarer))
         return declarer
 
@@ -74,16 +77,17 @@ class TopologyBuilder:
             problem = _id_problem(id_) or _kind_problem(id_, component, declarer)
             if problem is None and id_ in specs:
                 problem = f"{specs[id_].kind} {id_!r} is already declared; component ids must differ"
-            if problem is None:
-                problem = _parallelism_problem(id_, parallelism, declarer)
             if problem is not None:
                 problems.append(problem)
                 continue
+            problems += [f"bolt {id_!r} {problem}" for problem in declarer.problems]
             try:
                 specs[id_] = _spec(id_, component, parallelism, declarer)
             except InvalidTopologyError as exc:
                 problems.append(str(exc))
         topology = Topology(specs, tuple(self._worker_hooks))
+        if not any(isinstance(declarer, SpoutDeclarer) for _, _, _, declarer in self._declared):
+            problems.append("a topology needs at least one spout; add one with set_spout")
         problems += _structure_problems(topology, {entry[0] for entry in self._declared if isinstance(entry[0], str)})
         if problems:
             raise InvalidTopologyError("\n".join(problems))
@@ -91,7 +95,7 @@ class TopologyBuilder:
         return topology
 
 
-def _is_function(candidate: Any) -> bool:
+def _is_function(candidate: Any) -> TypeGuard[Callable[..., Any]]:
     return callable(candidate) and not isinstance(candidate, (Spout, Bolt, type))
 
 
@@ -106,32 +110,45 @@ def _id_problem(id_: Any) -> str | None:
 def _kind_problem(id_: str, component: Any, declarer: ComponentDeclarer) -> str | None:
     expected, name = (Spout, "Spout") if isinstance(declarer, SpoutDeclarer) else (Bolt, "Bolt")
     if isinstance(component, expected):
-        return None
+        return _function_problem(id_, component)
     if isinstance(component, type) and issubclass(component, expected):
         return f"{id_!r} is the class {component.__name__}; give an instance: {component.__name__}()"
     return f"{id_!r} must be an instance of {name}, got {component!r} of type {type(component).__name__}"
 
 
-def _parallelism_problem(id_: str, parallelism: Any, declarer: ComponentDeclarer) -> str | None:
-    tasks, most = declarer.conf.get("topology.tasks"), declarer.conf.get("topology.max.task.parallelism")
+def _function_problem(id_: str, component: Spout | Bolt) -> str | None:
+    if isinstance(component, LambdaSpout) and not takes(component.supplier, 0):
+        return f"the function of spout {id_!r} must take no argument, got {component.supplier!r}"
+    if isinstance(component, LambdaBolt) and not takes(component.function, 1) and not takes(component.function, 2):
+        return f"the function of bolt {id_!r} must take (tup) or (tup, collector), got {component.function!r}"
+    return None
+
+
+def _check_parallelism(id_: str, parallelism: Any, conf: Mapping[str, Any]) -> None:
+    tasks, most = conf.get("topology.tasks"), conf.get("topology.max.task.parallelism")
     for what, value in (("parallelism", parallelism), ("number of tasks", tasks), ("maximum of tasks", most)):
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TASKS:
-            return f"the {what} of {id_!r} must be a whole number from 1 to {MAX_TASKS}, got {value!r}"
-    return None
+            raise InvalidTopologyError(
+                f"the {what} of {id_!r} must be a whole number from 1 to {MAX_TASKS}, got {value!r}"
+            )
 
 
 def _spec(id_: str, component: Any, parallelism: int | None, declarer: ComponentDeclarer) -> ComponentSpec:
     runnable = component.as_bolt() if isinstance(component, Bolt) else component
-    own_conf = _asked(id_, "component_configuration", runnable.component_configuration) or {}
+    own_conf = _asked(id_, "component_configuration", runnable.component_configuration)
+    if own_conf is not None and not isinstance(own_conf, Mapping):
+        raise InvalidTopologyError(f"component_configuration of {id_!r} must give a mapping or None, got {own_conf!r}")
+    conf = {**(own_conf or {}), **declarer.conf}
+    _check_parallelism(id_, parallelism, conf)
     outputs = OutputFieldsDeclarer()
     _asked(id_, "declare_output_fields", lambda: runnable.declare_output_fields(outputs))
     return ComponentSpec(
         id_,
         runnable,
         parallelism or 1,
-        {**own_conf, **declarer.conf},
+        conf,
         dict(outputs.streams),
         dict(getattr(declarer, "inputs", {})),
         dict(declarer.resources),
@@ -143,13 +160,14 @@ def _asked(id_: str, method: str, call: Callable[[], Any]) -> Any:
         return call()
     except StormError as exc:
         raise InvalidTopologyError(f"{method} of {id_!r}: {exc}") from exc
-    except Exception as exc:
+    except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
         raise InvalidTopologyError(f"{method} of {id_!r} raised {type(exc).__name__}: {exc}") from exc
 
 
 def _structure_problems(topology: Topology, declared_ids: set[str]) -> Iterator[str]:
-    if not topology.spouts and not declared_ids - set(topology.bolts):
-        yield "a topology needs at least one spout; add one with set_spout"
+    for hook in topology.worker_hooks:
+        if isinstance(hook, type) or not (hasattr(hook, "start") and hasattr(hook, "shutdown")):
+            yield f"a worker hook must be an object with start(conf) and shutdown(), got {hook!r}"
     for spec in topology.components.values():
         for stream_id in spec.outputs:
             if stream_id.startswith("__"):
@@ -181,14 +199,19 @@ def _subscription_problem(
         )
     if isinstance(grouping, (FieldsGrouping, PartialKeyGrouping)):
         return _fields_problem(upstream, source, spec, grouping.fields, stream)
-    if isinstance(grouping, CustomGrouping):
-        chooser = grouping.chooser
-        if isinstance(chooser, type) or not (hasattr(chooser, "choose_tasks") or hasattr(chooser, "chooseTasks")):
-            return (
-                f"the custom grouping of bolt {spec.id!r} must be an object with choose_tasks(task_id, values), "
-                f"got {chooser!r}"
-            )
+    if isinstance(grouping, CustomGrouping) and not _can_choose(grouping.chooser):
+        return (
+            f"the custom grouping of bolt {spec.id!r} must be an instance of CustomStreamGrouping, or have its prepare "
+            f"and choose_tasks, got {grouping.chooser!r}"
+        )
+    if not isinstance(grouping, Grouping):
+        return f"bolt {spec.id!r} subscribes to {upstream.id!r} by {grouping!r}, which is no grouping"
     return None
+
+
+def _can_choose(chooser: Any) -> bool:
+    chooses = hasattr(chooser, "choose_tasks") or hasattr(chooser, "chooseTasks")
+    return chooses and hasattr(chooser, "prepare") and not isinstance(chooser, type)
 
 
 def _fields_problem(

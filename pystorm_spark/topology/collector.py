@@ -5,7 +5,7 @@ Java's positional forms and Python's keyword forms are told apart in `bolt_emit`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from pystorm_spark.errors import EmitError
@@ -135,17 +135,17 @@ class BasicOutputCollector:
         """Anchor what follows to `tup`."""
         self._input = tup
 
-    def emit(
-        self, values: Any = MISSING, second: Any = MISSING, /, *, stream: str = DEFAULT_STREAM, **named: Any
-    ) -> list[int]:
+    def emit(self, values: Any, *more: Any, stream: str = DEFAULT_STREAM) -> list[int]:
         """Send `values` to the subscribers of `stream`: `emit(values)`, `emit("stream", values)`."""
-        if second is not MISSING or named or values is MISSING:
-            stream, _, values = bolt_emit("emit", _given(values, second), stream=stream, **named)
+        if more:
+            stream, anchors, values = bolt_emit("emit", (values, *more), stream=stream)
+            self._check_anchors(anchors)
         return self._emit(values, anchors=self._input, stream=stream)
 
     def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
         """Send `values` to one task: `emit_direct(task, values)`, `emit_direct(task, "stream", values)`."""
-        stream, _, values = bolt_emit("emit_direct", args, **kwargs)
+        stream, anchors, values = bolt_emit("emit_direct", args, **kwargs)
+        self._check_anchors(anchors)
         self._collector.emit_direct(task_id, values, anchors=self._input, stream=stream)
 
     def reset_timeout(self, tup: Tuple) -> None:
@@ -156,20 +156,37 @@ class BasicOutputCollector:
         """Show `error` in the topology's status; no tuple is failed by it."""
         self._collector.report_error(error)
 
+    def _check_anchors(self, anchors: Anchors) -> None:
+        if anchors is not None and anchors is not self._input:
+            raise EmitError(
+                f"a basic bolt's emits are anchored to the tuple that it executes, and to nothing else; got {anchors!r}"
+            )
+
 
 def bolt_emit(
-    call: str, args: tuple[Any, ...], *, values: Any = MISSING, anchors: Anchors = None, stream: str = DEFAULT_STREAM
+    call: str,
+    args: tuple[Any, ...],
+    *,
+    values: Any = MISSING,
+    anchors: Anchors = None,
+    stream: str = DEFAULT_STREAM,
+    **unknown: Any,
 ) -> tuple[str, Anchors, Any]:
     """(stream, anchors, values) of `values`, `anchors, values`, `"stream", values` or `"stream", anchors, values`."""
-    given = args if values is MISSING else (*args, values)
+    given = list(args) if values is MISSING else [*args, values]
+    twice = False
     if len(given) > 1 and isinstance(given[0], str):
-        stream, *given = given  # type: ignore[assignment]
+        twice = stream != DEFAULT_STREAM
+        stream = given.pop(0)
     if len(given) == 2:
-        anchors, *given = given  # type: ignore[assignment]
-    if len(given) != 1:
-        raise TypeError(
+        twice = twice or anchors is not None
+        anchors = given.pop(0)
+    if len(given) != 1 or unknown or twice:
+        raise _wrong_call(
             f"{call} takes values, anchors and a stream: {call}(values, anchors=tup, stream='default') or "
-            f'{call}("stream", tup, values); got {len(args)} positional arguments'
+            f'{call}("stream", tup, values)',
+            args,
+            unknown,
         )
     if isinstance(given[0], Tuple):
         raise EmitError(f"{call} got a tuple where the values belong; write {call}(values, anchors=tup)")
@@ -177,20 +194,36 @@ def bolt_emit(
 
 
 def spout_emit(
-    call: str, args: tuple[Any, ...], *, values: Any = MISSING, message_id: Any = None, stream: str = DEFAULT_STREAM
+    call: str,
+    args: tuple[Any, ...],
+    *,
+    values: Any = MISSING,
+    message_id: Any = None,
+    stream: str = DEFAULT_STREAM,
+    **unknown: Any,
 ) -> tuple[str, Any, Any]:
     """(stream, values, message id) of `values`, `values, id`, `"stream", values` or `"stream", values, id`."""
-    given = args if values is MISSING else (*args, values)
+    given = list(args) if values is MISSING else [*args, values]
+    twice = False
     if len(given) > 1 and isinstance(given[0], str):
-        stream, *given = given  # type: ignore[assignment]
+        twice = stream != DEFAULT_STREAM
+        stream = given.pop(0)
     if len(given) == 2:
-        *given, message_id = given  # type: ignore[assignment]
-    if len(given) != 1:
-        raise TypeError(
+        twice = twice or message_id is not None
+        message_id = given.pop()
+    if len(given) != 1 or unknown or twice:
+        raise _wrong_call(
             f"{call} takes values, a message id and a stream: {call}(values, message_id=7, stream='default') or "
-            f'{call}("stream", values, 7); got {len(args)} positional arguments'
+            f'{call}("stream", values, 7)',
+            args,
+            unknown,
         )
     return stream, given[0], message_id
+
+
+def _wrong_call(usage: str, args: tuple[Any, ...], unknown: Mapping[str, Any]) -> TypeError:
+    names = "".join(f", {name!r}" for name in unknown)
+    return TypeError(f"{usage}, each at most once; got {len(args)} positional arguments{names}")
 
 
 def anchor_tuples(anchors: Anchors) -> Iterable[Tuple]:
@@ -210,7 +243,3 @@ def anchor_tuples(anchors: Anchors) -> Iterable[Tuple]:
                 "write emit(values, anchors=tup)"
             )
     return found
-
-
-def _given(*args: Any) -> tuple[Any, ...]:
-    return tuple(arg for arg in args if arg is not MISSING)

@@ -191,12 +191,15 @@ class LambdaSpout(Spout):
 
 
 class LambdaBolt(BasicBolt):
-    """A basic bolt made from a function of `(tup, collector)` or of `(tup)`."""
+    """A basic bolt made from a function of `(tup, collector)` or of `(tup)`.
+
+    A function that can be called either way, such as `print`, gets the collector if there are output `fields`.
+    """
 
     def __init__(self, function: Callable[..., Any], fields: Iterable[str] = ()) -> None:
         self.function = function
         self.outputs = tuple([fields] if isinstance(fields, str) else fields) or None
-        self._takes_collector = _positional_count(function) != 1
+        self._takes_collector = takes(function, 2) and not (takes(function, 1) and self.outputs is None)
 
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         if self._takes_collector:
@@ -205,12 +208,16 @@ class LambdaBolt(BasicBolt):
             self.function(tup)
 
 
-def _positional_count(function: Callable[..., Any]) -> int:
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether `function` can be called with `count` positional arguments, as far as one can tell."""
     try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return 1
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return 2
-    required = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(parameter.kind in required and parameter.default is parameter.empty for parameter in parameters)
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in functions do not tell
+        return True
+    except TypeError:  # no function at all
+        return False
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True

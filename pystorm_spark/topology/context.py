@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any, Protocol
 
+from pystorm_spark.errors import did_you_mean
 from pystorm_spark.metrics.types import CountMetric, GaugeMetric, HistogramMetric, MeterMetric, Metric, TimerMetric
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
-from pystorm_spark.topology.graph import Topology
-from pystorm_spark.topology.grouping import Grouping
+from pystorm_spark.topology.graph import ComponentSpec, Topology
+from pystorm_spark.topology.grouping import (
+    CustomGrouping,
+    FieldsGrouping,
+    GlobalGrouping,
+    Grouping,
+    PartialKeyGrouping,
+)
 from pystorm_spark.topology.hooks import TaskHook
 from pystorm_spark.topology.tuple import SYSTEM_COMPONENT, SYSTEM_TASK, GlobalStreamId
 
@@ -23,6 +31,7 @@ class TaskServices(Protocol):
     def add_hook(self, hook: TaskHook) -> None: ...
     def hooks(self) -> list[TaskHook]: ...
     def monotonic(self) -> float: ...
+    def shared_executor(self) -> Executor: ...
 
 
 @java_names(
@@ -60,6 +69,7 @@ class TopologyContext:
         self._services = services
         self._component_of = {task: component for component, ids in tasks.items() for task in ids}
         self._data: dict[str, Any] = {}
+        self._executor_data: dict[str, Any] = {}
 
     @property
     def conf(self) -> Mapping[str, Any]:
@@ -148,20 +158,36 @@ class TopologyContext:
         return SYSTEM_COMPONENT if task_id == SYSTEM_TASK else self._component_of[task_id]
 
     def component_streams(self, component_id: str) -> set[str]:
-        return set(self._topology.components[component_id].outputs)
+        """The streams that a component declares; an unknown component is a KeyError, here and below."""
+        return set(self._spec(component_id).outputs)
 
-    def component_output_fields(self, component_id: str, stream_id: str = DEFAULT_STREAM) -> Fields:
-        return self._topology.components[component_id].outputs[stream_id].fields
+    def component_output_fields(self, component_id: str | GlobalStreamId, stream_id: str = DEFAULT_STREAM) -> Fields:
+        """The fields of a stream, named by its two ids or by a `GlobalStreamId`; an unknown stream is a KeyError."""
+        if isinstance(component_id, GlobalStreamId):
+            component_id, stream_id = component_id
+        outputs = self._spec(component_id).outputs
+        if stream_id not in outputs:
+            raise KeyError(
+                f"component {component_id!r} does not declare stream {stream_id!r}; {did_you_mean(stream_id, outputs)}"
+            )
+        return outputs[stream_id].fields
 
     def sources(self, component_id: str) -> dict[GlobalStreamId, Grouping]:
-        return dict(self._topology.components[component_id].inputs)
+        return dict(self._spec(component_id).inputs)
 
     def targets(self, component_id: str) -> dict[GlobalStreamId, dict[str, Grouping]]:
         found: dict[GlobalStreamId, dict[str, Grouping]] = {}
+        self._spec(component_id)
         for source, spec, grouping in self._topology.subscriptions():
             if source.component_id == component_id:
                 found.setdefault(source, {})[spec.id] = grouping
         return found
+
+    def _spec(self, component_id: str) -> ComponentSpec:
+        components = self._topology.components
+        if component_id not in components:
+            raise KeyError(f"component {component_id!r} does not exist; {did_you_mean(component_id, components)}")
+        return components[component_id]
 
     def max_topology_message_timeout(self) -> float:
         timeout: float = self._conf["topology.message.timeout.secs"]
@@ -173,6 +199,18 @@ class TopologyContext:
 
     def get_task_data(self, name: str) -> Any:
         return self._data.get(name)
+
+    def set_executor_data(self, name: str, value: Any) -> None:
+        """As `set_task_data`, under names of its own: every task is an executor here."""
+        self._executor_data[name] = value
+
+    def get_executor_data(self, name: str) -> Any:
+        return self._executor_data.get(name)
+
+    @property
+    def shared_executor(self) -> Executor:
+        """A pool of `topology.worker.shared.thread.pool.size` threads that all tasks of this process share."""
+        return self._services.shared_executor()
 
     def add_task_hook(self, hook: TaskHook) -> None:
         """Have `hook` called from now on for what this task does."""
@@ -222,9 +260,25 @@ class TopologyContext:
                 "streams": sorted(self.this_streams),
                 "stream->outputfields": self.this_output_fields_for_streams,
                 "stream->target->grouping": {
-                    source.stream_id: {target: str(grouping) for target, grouping in by_target.items()}
+                    source.stream_id: {target: _as_json(grouping) for target, grouping in by_target.items()}
                     for source, by_target in self.this_targets.items()
                 },
+                "source->stream->grouping": self._source_groupings(),
                 "source->stream->fields": self.this_input_fields,
             }
         )
+
+    def _source_groupings(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for (component, stream), grouping in self.this_sources.items():
+            found.setdefault(component, {})[stream] = _as_json(grouping)
+        return found
+
+
+def _as_json(grouping: Grouping) -> dict[str, Any]:
+    """A grouping as Storm writes it, where global is fields without a field and partial key is a custom one."""
+    if isinstance(grouping, (FieldsGrouping, GlobalGrouping)):
+        return {"type": "FIELDS", "fields": list(getattr(grouping, "fields", ()))}
+    if isinstance(grouping, (PartialKeyGrouping, CustomGrouping)):
+        return {"type": "CUSTOM_SERIALIZED"}
+    return {"type": str(grouping).upper().replace(" ", "_")}

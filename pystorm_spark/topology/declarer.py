@@ -39,11 +39,17 @@ class OutputFieldsDeclarer:
 
     def declare_stream(self, stream_id: str, *args: Any) -> None:
         """`declare_stream(id, fields)` or `declare_stream(id, direct, fields)`."""
-        direct, fields = (False, *args) if len(args) == 1 else args
         if not isinstance(stream_id, str) or not stream_id:
             raise InvalidTopologyError(f"a stream id must be a non-empty string, got {stream_id!r}")
+        given = args if len(args) == 2 else (False, *args)
+        if len(given) != 2 or not isinstance(given[0], bool):
+            raise InvalidTopologyError(
+                f"stream {stream_id!r} is declared with ({', '.join(map(repr, args))}); it takes (fields) or "
+                "(direct, fields), and several field names are a list or Fields(...)"
+            )
         if stream_id in self.streams:
             raise InvalidTopologyError(f"fields for stream {stream_id!r} are already set to {self.streams[stream_id]}")
+        direct, fields = given
         self.streams[stream_id] = Stream(fields, direct)
 
 
@@ -57,13 +63,14 @@ class ComponentDeclarer:
     def __init__(self) -> None:
         self.conf: dict[str, Any] = {}
         self.resources: dict[str, float] = {}
+        self.problems: list[str] = []  # told by `create_topology`
 
     def add_configuration(self: D, key: str, value: Any) -> D:
         self.conf[key] = value
         return self
 
-    def add_configurations(self: D, conf: Mapping[str, Any]) -> D:
-        self.conf.update(conf)
+    def add_configurations(self: D, conf: Mapping[str, Any] | None) -> D:
+        self.conf.update(conf or {})
         return self
 
     def set_num_tasks(self: D, count: int) -> D:
@@ -119,7 +126,11 @@ class BoltDeclarer(ComponentDeclarer):
 
     def grouping(self: B, stream: GlobalStreamId, grouping: Grouping) -> B:
         """Subscribe to `stream` with any grouping value."""
-        self.inputs[GlobalStreamId(*stream)] = grouping
+        parts = (stream,) if isinstance(stream, str) else stream
+        try:
+            self.inputs[GlobalStreamId(*parts)] = grouping
+        except TypeError:
+            self.problems.append(f"subscribes to {stream!r}; that takes the id of a component and the id of a stream")
         return self
 
     def shuffle_grouping(self: B, component_id: str, stream_id: str = DEFAULT_STREAM) -> B:
@@ -133,7 +144,7 @@ class BoltDeclarer(ComponentDeclarer):
     def fields_grouping(self: B, component_id: str, fields: Any, stream_id: Any = DEFAULT_STREAM) -> B:
         """Send tuples with equal values in `fields` to the same task."""
         chosen, stream = _in_python_order(fields, stream_id)
-        names = as_fields(chosen)
+        names = self._fields(component_id, chosen)
         return self.grouping(
             GlobalStreamId(component_id, stream), FieldsGrouping(names) if len(names) else GlobalGrouping()
         )
@@ -141,7 +152,9 @@ class BoltDeclarer(ComponentDeclarer):
     def partial_key_grouping(self: B, component_id: str, fields: Any = (), stream_id: Any = DEFAULT_STREAM) -> B:
         """Send tuples with equal values in `fields` to one of two tasks, the one this sender has used less."""
         chosen, stream = _in_python_order(fields, stream_id)
-        return self.grouping(GlobalStreamId(component_id, stream), PartialKeyGrouping(as_fields(chosen)))
+        return self.grouping(
+            GlobalStreamId(component_id, stream), PartialKeyGrouping(self._fields(component_id, chosen))
+        )
 
     def all_grouping(self: B, component_id: str, stream_id: str = DEFAULT_STREAM) -> B:
         """Send a copy to every task."""
@@ -163,6 +176,13 @@ class BoltDeclarer(ComponentDeclarer):
         """Let a `CustomStreamGrouping` choose the tasks."""
         chosen, stream = (stream_id, grouping) if isinstance(grouping, str) else (grouping, stream_id)
         return self.grouping(GlobalStreamId(component_id, stream), CustomGrouping(chosen))
+
+    def _fields(self, component_id: str, names: FieldsLike) -> Fields:
+        try:
+            return as_fields(names)
+        except InvalidTopologyError as exc:
+            self.problems.append(f"groups {component_id!r} on fields, but {exc}")
+            return Fields()
 
 
 def _in_python_order(fields: Any, stream_id: Any) -> tuple[FieldsLike, str]:

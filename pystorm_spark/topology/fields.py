@@ -23,7 +23,7 @@ class Fields:
     __slots__ = ("_index", "_names")
 
     def __init__(self, *names: str | Iterable[str]) -> None:
-        if len(names) == 1 and not isinstance(names[0], str):
+        if len(names) == 1 and isinstance(names[0], Iterable) and not isinstance(names[0], str):
             names = tuple(names[0])
         for name in names:
             if not isinstance(name, str):
@@ -98,6 +98,17 @@ class Values(list[Any]):
 
     def __init__(self, *values: Any) -> None:
         super().__init__(values)
+
+    # What a Java list has and Python's spells otherwise.
+
+    def add(self, value: Any) -> None:
+        self.append(value)
+
+    def get(self, index: int) -> Any:
+        return self[index]
+
+    def size(self) -> int:
+        return len(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Values, tuple(self)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.naming import link_spellings
+from pystorm_spark.naming import java_names
 from pystorm_spark.topology.fields import Fields
 from pystorm_spark.topology.tuple import GlobalStreamId
 
@@ -85,12 +85,9 @@ class CustomGrouping(Grouping):
         return f"custom({type(self.chooser).__name__})"
 
 
+@java_names()
 class CustomStreamGrouping:
     """Subclass this to choose target tasks yourself. Each source task has its own copy."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        link_spellings(cls, {"choose_tasks": "chooseTasks"})
 
     def prepare(self, context: TopologyContext, stream: GlobalStreamId, target_tasks: list[int]) -> None:
         """Called once, before the first tuple, with the task ids to choose from, ascending."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.naming import camel_case, java_names, link_spellings
+from pystorm_spark.naming import java_names
 from pystorm_spark.topology.tuple import Tuple
 
 if TYPE_CHECKING:
@@ -72,16 +72,12 @@ class BoltFailInfo:
     failing_task_id: int
 
 
+@java_names()
 class TaskHook:
     """Subclass this and add it with `context.add_task_hook`, or name it in `topology.auto.task.hooks`.
 
     Called for user streams only, in the task's own thread (for emits and acks of a user's thread, in the slot's).
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        names = ("spout_ack", "spout_fail", "bolt_execute", "bolt_ack", "bolt_fail")
-        link_spellings(cls, {name: camel_case(name) for name in names})
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
         """Called when the hook is added."""

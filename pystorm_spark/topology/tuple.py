@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,8 +48,7 @@ class Tree:
 
     __slots__ = ("open",)
 
-    def __init__(self, open: int = 0) -> None:  # noqa: A002 - the attribute's name
-        self.open = open
+    open: int
 
     def drained(self) -> None:
         """Every tuple of this part has been acked."""
@@ -69,7 +68,16 @@ class Tree:
         return {}
 
 
-SETTLED = Tree()  # the tree of a tuple that has been acked or failed
+class NoTree(Tree):
+    """The tree of tuples that are not tracked."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.open = 0
+
+
+SETTLED = NoTree()  # the tree of a tuple that has been acked or failed
 
 
 @java_names(getters=["anchors_to_ids"])
@@ -83,6 +91,21 @@ class MessageId:
     def anchors(self) -> frozenset[int]:
         return frozenset(self.anchors_to_ids)
 
+    @classmethod
+    def make_unanchored(cls) -> MessageId:
+        return cls({})
+
+    @classmethod
+    def make_id(cls, anchors_to_ids: Mapping[int, int]) -> MessageId:
+        return cls(dict(anchors_to_ids))
+
+    @classmethod
+    def make_root_id(cls, root_id: int, edge_id: int) -> MessageId:
+        return cls({root_id: edge_id})
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.anchors_to_ids.items()))
+
 
 @java_names(
     getters=["values", "fields", "source_component", "source_task", "source_stream_id", "message_id"],
@@ -90,15 +113,15 @@ class MessageId:
 class Tuple:
     """A list of values that a task received, with the names of its fields and where it came from.
 
-    Equality and hash are those of the object, as in Storm: two tuples with the same values are two tuples.
+    Equality and hash are those of the object, as in Storm: two tuples with the same values are two tuples. Tuples are
+    made by `new_tuple`; the class has no `__init__`, for calling one costs more than all the rest of making a tuple.
     """
 
     __slots__ = ("_origin", "_tree", "values")
 
-    def __init__(self, values: list[Any], origin: Origin, tree: Tree) -> None:
-        self.values = values
-        self._origin = origin
-        self._tree = tree
+    values: list[Any]
+    _origin: Origin
+    _tree: Tree
 
     @property
     def fields(self) -> Fields:
@@ -161,10 +184,19 @@ class Tuple:
         return f"Tuple({shown}; from {origin.component}:{origin.task} stream {origin.stream})"
 
 
+def new_tuple(values: list[Any], origin: Origin, tree: Tree) -> Tuple:
+    """A tuple of `values` that came from `origin` and belongs to `tree`."""
+    tup = Tuple()
+    tup.values = values
+    tup._origin = origin
+    tup._tree = tree
+    return tup
+
+
 def _short(value: object, limit: int = 200) -> str:
     try:
         shown = repr(value)
-    except Exception as exc:
+    except Exception as exc:  # a broken __repr__ of the user must not hide the error it appears in
         return f"<{type(value).__name__} whose repr raises {type(exc).__name__}>"
     return shown if len(shown) <= limit else f"{shown[:limit]}… ({len(shown)} characters)"
 

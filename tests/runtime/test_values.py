@@ -538,6 +538,18 @@ def test_a_local_dataclass_and_a_generic_alias_are_pickled():
     assert travelled(Box[int](1)).__orig_class__ == Box[int]
 
 
+def test_classes_of_a_main_script_arrive_in_another_process():
+    program = (
+        "import dataclasses, enum, sys; from pystorm_spark.runtime.codec import ValueCodec\n"
+        "class Size(enum.Enum): BIG = 9\n"
+        "@dataclasses.dataclass\nclass Shirt: size: Size\n"
+        "sys.stdout.buffer.write(ValueCodec().pack([Shirt(Size.BIG)]))"
+    )
+    packed = subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, capture_output=True).stdout
+    ((shirt,),) = CODEC.unpack_rows(packed, 1)
+    assert (type(shirt).__name__, shirt.size.value) == ("Shirt", 9)
+
+
 def test_a_class_hidden_behind_its_name_is_sent_by_value(monkeypatch):
     value = Point(1)
     monkeypatch.setitem(globals(), "Point", None)
@@ -688,6 +700,19 @@ def test_a_memoryview_does_not_become_bytes(data):
     assert type(arrived) is memoryview
     assert (arrived.format, arrived.shape, arrived.readonly) == ("H", (2, 1), view.readonly)
     assert arrived == view
+
+
+@pytest.mark.parametrize(
+    "view", [memoryview(b""), memoryview(b"abc")[::2], memoryview(np.array(7, "i4"))], ids=["empty", "strided", "0-d"]
+)
+def test_a_memoryview_may_be_empty_strided_or_without_dimensions(view):
+    arrived = travelled(view)
+    assert (type(arrived), arrived.tolist(), arrived.shape) == (memoryview, view.tolist(), view.shape)
+
+
+def test_a_memoryview_of_a_foreign_format_is_refused():
+    with pytest.raises(SerializationError, match="memoryview"):
+        CODEC.pack([memoryview(np.zeros(2, ">i4"))])
 
 
 def test_a_list_that_holds_itself_is_pickled():

@@ -1,0 +1,95 @@
+"""Does a tuple cost the same in a long run as in a short one, and with many tasks as with one?"""
+
+import statistics
+from dataclasses import asdict
+
+from benchmarks import meter, report
+from benchmarks.components import SentenceSpout
+from benchmarks.meter import Rig, Spread
+from benchmarks.reference_loop import WORDS
+from benchmarks.word_count import topology
+from pystorm_spark import LocalCluster
+
+RUNS = {10**4: 9, 10**5: 7, 10**6: 3, 10**7: 1}  # {words in a run: runs}
+TASKS = (1, 4, 16, 64)  # of split and of count each
+ROUNDS = 15
+SLICES = 8  # of the engine for one of the reference, in a run that takes many
+METHOD = (
+    "Lengths: CPU from the activation to the last ack, `open` and `prepare` included, in slices of 0.2 s with the "
+    f"reference between every {SLICES}. Tasks: {ROUNDS} rounds of 0.2 s slices of each topology and of the reference in "
+    "turn. The garbage collector is on. A tuple is a word; medians, with the quartiles in brackets where there are some."
+)
+
+
+def measure():
+    yardstick = meter.word_yardstick()
+    lengths = {words: _cost_of_runs(words, runs, yardstick) for words, runs in RUNS.items()}
+    tasks = _cost_with_tasks(yardstick)
+    tables = [
+        _table("words in the run", {f"10^{len(str(words)) - 1}": cost for words, cost in lengths.items()}),
+        _table("tasks of split and of count", {str(count): cost for count, cost in tasks.items()}),
+    ]
+    figures = {"by_length": _plain(lengths), "by_tasks": _plain(tasks)}
+    return report.Result("cost_per_tuple", report.first_line(__doc__), METHOD, tables, figures)
+
+
+def _cost_of_runs(words, runs, yardstick):
+    """Nanoseconds a tuple, and how much that is beside the reference."""
+    found = [_cost_of_run(words, yardstick) for _ in range(runs)]
+    return [ns for ns, _ in found], [times for _, times in found]
+
+
+def _cost_of_run(words, yardstick):
+    left, secs, references = words // WORDS, 0.0, [yardstick.rate()]
+    with LocalCluster() as cluster:
+        rig = Rig(cluster, topology(spout=SentenceSpout(limit=left)))
+        while left:
+            for _ in range(SLICES):
+                part = rig.slice()
+                left, secs = left - part.roots, secs + part.secs
+                if not left:
+                    break
+            references.append(yardstick.rate())
+    return 1e9 * secs / words, secs / words * statistics.mean(references)
+
+
+def _cost_with_tasks(yardstick):
+    costs = {count: ([], []) for count in TASKS}
+    with LocalCluster() as cluster:
+        rigs = {count: Rig(cluster, topology(tasks=count)) for count in TASKS}
+        for rig in rigs.values():
+            rig.slice(meter.WARM_UP_SECS)
+        before = yardstick.rate()
+        for _ in range(ROUNDS):
+            for count, rig in rigs.items():
+                part, after = rig.slice(), yardstick.rate()
+                costs[count][0].append(1e9 / part.rate / WORDS)
+                costs[count][1].append((before + after) / 2 / part.rate / WORDS)
+                before = after
+    return costs
+
+
+def _table(label, costs):
+    columns = [label, "ns of CPU a tuple", "times the reference"]
+    return report.Table(columns, [[key, _shown(ns, ",.0f"), _shown(times, ".2f")] for key, (ns, times) in costs.items()])
+
+
+def _shown(samples, form):
+    if len(samples) == 1:
+        return f"{samples[0]:{form}}"
+    spread = Spread.of(samples)
+    return f"{spread.median:{form}} ({spread.low:{form}}–{spread.high:{form}})"
+
+
+def _plain(costs):
+    return {
+        str(key): {"ns": _spread(ns), "times_reference": _spread(times)} for key, (ns, times) in costs.items()
+    }
+
+
+def _spread(samples):
+    return asdict(Spread.of(samples * 2 if len(samples) == 1 else samples))
+
+
+if __name__ == "__main__":
+    report.answer(measure)

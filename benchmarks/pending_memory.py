@@ -1,0 +1,81 @@
+"""How many bytes does a pending root take, when a million of them wait for their acks?"""
+
+import gc
+import time
+import tracemalloc
+from multiprocessing import get_context
+from pathlib import Path
+
+import pystorm_spark
+from benchmarks import meter, report
+from benchmarks.components import ForgetfulBolt, HoardingBolt, RecordSpout
+from pystorm_spark import LocalCluster, TopologyBuilder
+
+ROOTS = 1_000_000
+BAR = 600  # bytes a root, all counted
+CONF = {"topology.message.timeout.secs": 3600}
+ENGINE = str(Path(pystorm_spark.__file__).parent)
+BOLTS = {"the bolt lets the tuple go": ForgetfulBolt, "the bolt keeps the tuple": HoardingBolt}
+METHOD = (
+    f"{ROOTS:,} roots, each with a string of 15 characters and an int as message id, and a bolt that never acks; each "
+    "figure in a process of its own. *Resident* is the growth of the process, and what is judged; *engine* and *values* "
+    "are what `tracemalloc` saw allocated by the package, and by the spout and the bolt."
+)
+
+
+def measure():
+    found = {label: {**_alone(_resident, bolt), **_alone(_traced, bolt)} for label, bolt in BOLTS.items()}
+    columns = ["bytes a root", "resident", "bar", "engine", "values"]
+    table = report.Table(columns, [_row(label, figures) for label, figures in found.items()])
+    return report.Result("pending_memory", report.first_line(__doc__), METHOD, [table], found)
+
+
+def _row(label, figures):
+    resident = figures["resident"]
+    judged = report.verdict(resident < BAR, f"< {BAR}")
+    return [label, f"{resident:.0f}", judged, f"{figures['engine']:.0f}", f"{figures['values']:.0f}"]
+
+
+def _alone(function, bolt):
+    """What `function` finds in a new process, where nothing has been allocated and freed before."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, (bolt,))
+
+
+def _resident(bolt):
+    with LocalCluster() as cluster:
+        before = _resident_bytes()
+        _fill(cluster, bolt)
+        return {"resident": (_resident_bytes() - before) / ROOTS}
+
+
+def _traced(bolt):
+    with LocalCluster() as cluster:
+        tracemalloc.start()
+        _fill(cluster, bolt)
+        found = tracemalloc.take_snapshot().statistics("filename")
+        tracemalloc.stop()
+    engine = sum(each.size for each in found if each.traceback[0].filename.startswith(ENGINE))
+    return {"engine": engine / ROOTS, "values": (sum(each.size for each in found) - engine) / ROOTS}
+
+
+def _fill(cluster, bolt):
+    builder = TopologyBuilder()
+    builder.set_spout(meter.SPOUT, RecordSpout(limit=ROOTS))
+    builder.set_bolt("bolt", bolt()).shuffle_grouping(meter.SPOUT)
+    cluster.submit_topology("pending", CONF, builder.create_topology())
+    while cluster.topology_info("pending").components["bolt"].executed < ROOTS:
+        time.sleep(0.05)
+    assert cluster.topology_info("pending").pending == ROOTS
+    gc.collect()
+
+
+def _resident_bytes():
+    pages = Path("/proc/self/statm")
+    if not pages.exists():
+        raise OSError("the resident memory of a process is read from /proc, which this system does not have")
+    return int(pages.read_text().split()[1]) * 4096
+
+
+if __name__ == "__main__":
+    report.answer(measure)

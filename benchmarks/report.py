@@ -1,0 +1,139 @@
+"""Results: printed as tables, kept as JSON, and put between the markers of `docs/performance.md`."""
+
+import argparse
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from benchmarks import meter
+from benchmarks.machine import ROOT, described, environment
+
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "performance.md"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of text; the first is the label of the row."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def as_text(self):
+        widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+        return "\n".join(self._line(row, widths) for row in (self.columns, ["-" * w for w in widths], *self.rows))
+
+    @staticmethod
+    def _line(row, widths):
+        label, *figures = row
+        cells = [label.ljust(widths[0])] + [figure.rjust(w) for figure, w in zip(figures, widths[1:], strict=True)]
+        return "  ".join(cells).rstrip()
+
+    def as_markdown(self):
+        rule = ["---", *["--:"] * (len(self.columns) - 1)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in (self.columns, rule, *self.rows))
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer to the question of one benchmark: its tables, and the bare figures."""
+
+    name: str
+    question: str
+    method: str
+    tables: Sequence[Table]
+    figures: Mapping[str, object]
+    environment: Mapping[str, object] = field(default_factory=environment)
+
+    def as_text(self):
+        return "\n\n".join([self.question, *[table.as_text() for table in self.tables], self.method])
+
+    def as_markdown(self):
+        return "\n\n".join([*[table.as_markdown() for table in self.tables], self.method])
+
+    def write(self):
+        """Keep the figures, and put the tables into the page."""
+        kept = {
+            "question": self.question,
+            "method": self.method,
+            "environment": self.environment,
+            "figures": self.figures,
+        }
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{self.name}.json").write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
+        _put(self.name, f"{self.as_markdown()}\n\nMeasured on {described(self.environment)}.")
+
+
+def compared(name, docstring, unit, rows):
+    """The result of comparisons: `rows` is {label: (comparison, bar of its ratio, or None)}."""
+    columns = ["", f"reference, {unit}/s", f"engine, {unit}/s", "ratio", "bar", "ratio, gc off", "mean latency"]
+    table = Table(columns, [_compared(label, *row) for label, row in rows.items()])
+    figures = {label: asdict(comparison) for label, (comparison, _) in rows.items()}
+    return Result(name, first_line(docstring), meter.METHOD, [table], figures)
+
+
+def _compared(label, comparison, bar):
+    return [
+        label,
+        rate(comparison.reference),
+        rate(comparison.engine),
+        ratio(comparison.ratio),
+        verdict(comparison.ratio.median >= bar, f"≥ {bar}") if bar else "",
+        ratio(comparison.ratio_gc_off),
+        f"{comparison.complete_latency_ms:.1f} ms",
+    ]
+
+
+def first_line(docstring):
+    return docstring.splitlines()[0]
+
+
+def rate(spread):
+    """Thousands in a second, with the quartiles."""
+    return f"{spread.median / 1000:,.0f} k ({spread.low / 1000:,.0f}–{spread.high / 1000:,.0f})"
+
+
+def ratio(spread):
+    return f"{spread.median:.2f} ({spread.low:.2f}–{spread.high:.2f})"
+
+
+def verdict(met, bar):
+    return f"{bar}: {'met' if met else 'MISSED'}"
+
+
+def answer(measure):
+    """The command line of one benchmark."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true", help="keep the results, and rewrite docs/performance.md")
+    write = parser.parse_args().write
+    result = measure()
+    print(result.as_text())
+    print(f"\n{described(result.environment)}")
+    if write:
+        result.write()
+
+
+def _put(name, text):
+    """Replace what stands between the markers of `name`."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    page, found = re.subn(
+        f"{re.escape(begin)}.*?{re.escape(end)}",
+        lambda match: f"{begin}\n{text}\n{end}",
+        PAGE.read_text(),
+        flags=re.DOTALL,
+    )
+    if found != 1:
+        raise ValueError(f"{PAGE} must have one place between {begin!r} and {end!r}, it has {found}")
+    PAGE.write_text(page)
+
+
+def _rounded(value):
+    """Four digits are more than the machine is good for."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return value

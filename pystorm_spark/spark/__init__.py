@@ -1,0 +1,13 @@
+"""Internal. How frames get from slot to slot: the only package that imports pyspark.
+
+| file | what it is |
+|---|---|
+| `cluster` | `SparkCluster`: topologies on a SparkSession |
+| `session` | what a session must be like, and what it is set to |
+| `placing` | the Spark job that starts a slot process beside an executor |
+| `slot_process` | that process: a task thread turns the slot, an io thread answers exchanges |
+| `exchange` | the Spark job that moves frames: a chain of shuffles |
+| `driver` | the loop inside `foreachBatch`: when to exchange, what to do when a slot dies |
+| `control` | the driver's end of the connections to its slots |
+| `wire` | messages on sockets: authenticated, sized before they are read |
+"""

@@ -1,0 +1,157 @@
+"""Internal. The driver's end of the connections to its slots: who lives, what they say, and what they are told."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pystorm_spark.errors import StormError
+from pystorm_spark.spark.process import ProcessId, process_id
+from pystorm_spark.spark.wire import Address, Connection, WireError, accept, listen
+
+log = logging.getLogger(__name__)
+user_log = logging.getLogger("pystorm_spark.slots")
+
+LEASE_SECS = 0.5  # how often every slot hears from the driver
+CONTROL_LIMIT = 64 << 20  # bytes of one message from a slot
+
+
+class SlotLink:
+    """One slot as the driver knows it."""
+
+    def __init__(self, slot: int, pid: int, connection: Connection, is_near: bool) -> None:
+        self.slot = slot
+        self.process: ProcessId | None = process_id(pid) if is_near else None
+        self.address: Address | None = None
+        self.heard_at = time.monotonic()
+        self.tasks: list[Any] = []  # [component, counts, errors] of each of its tasks, as last heard
+        self.inbox_bytes = 0
+        self.state = "starting"  # then ready, then stopped, failed or lost
+        self.reason = ""
+        self._connection = connection
+        self._sending = threading.Lock()
+
+    def tell(self, kind: str, **content: Any) -> None:
+        """Send a message; a slot that is gone is noticed by whoever listens to it."""
+        with self._sending, contextlib.suppress(WireError):
+            self._connection.send({"kind": kind, **content})
+
+    def hear(self) -> dict[str, Any]:
+        message: dict[str, Any] = self._connection.receive(CONTROL_LIMIT)
+        self.heard_at = time.monotonic()
+        return message
+
+    def kill(self) -> None:
+        """End the process the hard way, if it is on this machine; elsewhere it ends by its lease."""
+        self._connection.close()
+        if self.process is not None and self.process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+
+
+class Control:
+    """Listens to the slots of one topology. What they say is handed to `on_message`, in the listening thread."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        host: str,
+        is_near: bool,
+        inbox_limit: int,
+        assignment: Callable[[int, dict[str, str]], dict[str, Any]],
+        on_message: Callable[[SlotLink, dict[str, Any]], None],
+        on_end: Callable[[SlotLink], None],
+    ) -> None:
+        self.token = secrets.token_bytes(32)
+        self._server, self.address = listen(folder, host, "control")
+        self._is_near = is_near
+        self._inbox_limit = inbox_limit
+        self._assignment = assignment
+        self._on_message = on_message
+        self._on_end = on_end
+        self._links: list[SlotLink] = []
+        self._closed = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._accept, name="pystorm-control", daemon=True),
+            threading.Thread(target=self._keep_lease, name="pystorm-lease", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """End all connections and their threads."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        for link in list(self._links):
+            link._connection.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(5.0)
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                sock, _ = self._server.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(sock,), name="pystorm-slot-link", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            connection = accept(sock, self.token)
+            hello = connection.receive(1 << 16)
+            link = SlotLink(hello["slot"], hello["pid"], connection, self._is_near)
+            answer = self._assignment(link.slot, hello["versions"])
+        except (WireError, OSError, KeyError, TypeError) as exc:
+            log.warning("a connection was refused: %s", exc)
+            return
+        link.tell(**answer)
+        self._links.append(link)
+        try:
+            while True:
+                self._handle(link, link.hear())
+        except WireError:
+            pass  # its end is the news that the slot is gone
+        finally:
+            self._links.remove(link)
+            connection.close()
+            if not self._closed.is_set():
+                self._on_end(link)
+
+    def _handle(self, link: SlotLink, message: dict[str, Any]) -> None:
+        if message["kind"] in ("print", "log"):
+            where = message.get("where") or f"slot {link.slot}"
+            user_log.log(message["level"], "%s: %s", where, message["text"])
+            return
+        if "tasks" in message:
+            link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
+        self._on_message(link, message)
+
+    def _keep_lease(self) -> None:
+        """Let every slot know that the driver lives, and whether some slot has more than it can take."""
+        while not self._closed.wait(LEASE_SECS):
+            links = list(self._links)
+            paused = any(link.inbox_bytes > self._inbox_limit for link in links)
+            for link in links:
+                link.tell("lease", paused=paused)
+
+
+def check_versions(ours: dict[str, str], theirs: dict[str, str]) -> None:
+    """Refuse a slot that could not read what the driver pickles."""
+    different = [name for name in ours if ours[name] != theirs.get(name)]
+    if different:
+        told = ", ".join(f"{name} {ours[name]} on the driver, {theirs.get(name)} in the slot" for name in different)
+        raise StormError(f"driver and slot do not match: {told}; install the same versions on all machines")

@@ -1,0 +1,310 @@
+"""Internal. The driver's loop: when to exchange, and what to do when a slot dies. Runs inside `foreachBatch`.
+
+A batch is one call of `foreachBatch`: as long as slots have frames, chains of exchanges for about the commit interval.
+While nothing is to be moved it waits, and no Spark job runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+from pystorm_spark.errors import SlotLostError, StormError
+from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.exchange import Order
+from pystorm_spark.spark.wire import Address
+
+log = logging.getLogger(__name__)
+
+COMMIT_SECS = 1.0
+EXCHANGE_SHARE = 0.2  # of the time may be spent on exchanging
+LONGEST_HOLD_SECS = 0.25
+FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
+START_SECS = 180.0  # for all slots to open
+ANSWER_SECS = 30.0  # for slots that are busy with user code
+FAILED_JOBS = 3  # in a row, with no slot lost, end the topology
+FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 5.0  # before a slot that died again is started again
+
+
+class Engine(Protocol):
+    """What the loop needs from Spark; a simulator can be put in its place."""
+
+    def place(self, slots: list[int]) -> None:
+        """Start the processes of `slots`; they report by themselves."""
+
+    def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
+        """Run a chain of exchanges; {slot: "ok", "refused" or "lost"}."""
+
+
+class Driver:
+    """The slots of one topology and the loop that moves frames between them."""
+
+    def __init__(self, slots: int, engine: Engine, token: bytes, max_restarts: int, silence_secs: float) -> None:
+        self.epoch = 1
+        self.slots: dict[int, SlotLink | None] = dict.fromkeys(range(slots))
+        self.error: BaseException | None = None
+        self.active = False
+        self.is_open = False  # whether slots open their components when they start
+        self._engine = engine
+        self._token = token
+        self._max_restarts = max_restarts
+        self._silence_secs = silence_secs
+        self._changed = threading.Condition()
+        self._with_frames: set[int] = set()
+        self._lost: dict[int, str] = {}  # {slot: why}
+        self._failed_start: str | None = None
+        self._deaths = dict.fromkeys(range(slots), 0)  # since the last batch that the slot lived through
+        self._awaited: set[int] = set()  # slots that have not yet answered
+        self._ending = False
+        self._job = 0
+        self._failed_jobs = 0
+        self._exchanges = FEWEST_EXCHANGES
+        self._hold_secs = 0.0
+
+    # What slots say; called in the listening threads.
+
+    def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
+        handle = self._HANDLERS.get(message["kind"])
+        if handle is not None:
+            with self._changed:
+                handle(self, link, message)
+                self._changed.notify_all()
+
+    def _on_ready(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.address = Address(*message["address"])
+        link.state = "ready"
+        self.slots[link.slot] = link
+
+    def _on_frames(self, link: SlotLink, message: dict[str, Any]) -> None:
+        self._with_frames.add(link.slot)
+
+    def _on_failed(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.state = "failed"
+        self._failed_start = message["error"]
+        log.debug("slot %d could not start:\n%s", link.slot, message["traceback"])
+
+    def _on_crashed(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.reason = message["reason"]
+
+    def _on_hung(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.reason = f"{message['where']} has not returned for {message['secs']:.0f} s"
+        log.error("slot %d hangs: %s\n%s", link.slot, link.reason, message["stacks"])
+
+    def _on_stopped(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.state = "stopped"
+
+    def _on_done(self, link: SlotLink, message: dict[str, Any]) -> None:
+        self._awaited.discard(link.slot)
+
+    _HANDLERS: ClassVar[dict[str, Callable[[Driver, SlotLink, dict[str, Any]], None]]] = {
+        "ready": _on_ready,
+        "frames": _on_frames,
+        "failed": _on_failed,
+        "crashed": _on_crashed,
+        "hung": _on_hung,
+        "stopped": _on_stopped,
+        "done": _on_done,
+    }
+
+    def on_end(self, link: SlotLink) -> None:
+        """A slot's connection has ended, and so has the slot."""
+        with self._changed:
+            if link.state == "ready" and not self._ending:
+                link.state = "lost"
+                self._lost[link.slot] = link.reason or "its process has ended"
+            elif link.state == "ready":
+                link.state = "stopped"
+            elif link.state == "starting":
+                self._failed_start = self._failed_start or f"slot {link.slot} ended while it started"
+            self._changed.notify_all()
+
+    def refuse(self, reason: str) -> None:
+        """A slot that cannot take part: the start fails with `reason`."""
+        with self._changed:
+            self._failed_start = reason
+            self._changed.notify_all()
+
+    # Starting and ending; called by the cluster.
+
+    def start(self, is_open: bool) -> None:
+        """Place every slot and wait until all are there, with their components open if `is_open`."""
+        self.is_open = is_open
+        self._start_slots(list(self.slots))
+
+    def _start_slots(self, slots: list[int]) -> None:
+        with self._changed:
+            self._failed_start = None
+            for slot in slots:
+                self.slots[slot] = None
+        self._engine.place(slots)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failed_start or self._ending or all(self.slots[slot] for slot in slots), START_SECS
+            )
+            if self._failed_start:
+                raise StormError(self._failed_start)
+            missing = [slot for slot in slots if not self.slots[slot]]
+            if missing and not self._ending:
+                raise StormError(f"slots {missing} did not start within {START_SECS:g} s")
+
+    def set_active(self, active: bool) -> None:
+        """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""
+        self.active = active
+        self.is_open = self.is_open or active
+        self._ask_all("activate" if active else "deactivate")
+        if self._failed_start:
+            raise StormError(self._failed_start)
+
+    def _ask_all(self, kind: str, **content: Any) -> None:
+        """Tell the slots something and wait until each has done it, is gone, or takes too long."""
+        with self._changed:
+            links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
+            self._awaited = {link.slot for link in links}
+        for link in links:
+            link.tell(kind, **content)
+        with self._changed:
+            done = self._changed.wait_for(
+                lambda: not self._awaited - set(self._lost) or self._failed_start or self._ending, ANSWER_SECS
+            )
+            if not done:
+                log.warning("slots %s are busy with user code: %s is not done yet", sorted(self._awaited), kind)
+
+    def stop(self, secs: float = 30.0) -> None:
+        """Have every slot close its components and end; what does not end is killed."""
+        with self._changed:
+            self._ending = True
+            links = [link for link in self.slots.values() if link is not None]
+            self._changed.notify_all()
+        for link in links:
+            link.tell("stop")
+        with self._changed:
+            self._changed.wait_for(lambda: all(link.state != "ready" for link in links), secs)
+        for link in links:
+            if link.state == "ready":
+                log.warning("slot %d does not end and is killed", link.slot)
+                link.kill()
+
+    # The loop; called in the thread of foreachBatch.
+
+    def batch(self) -> None:
+        """Exchange for about the commit interval, once there is something to exchange."""
+        began: float | None = None
+        epoch = self.epoch
+        try:
+            while not self._ending and (began is None or time.monotonic() - began < COMMIT_SECS):
+                self._wait_for_work()
+                if self._ending:
+                    return
+                if self._lost:
+                    self._recover()
+                else:
+                    began = began or time.monotonic()
+                    self._run_job()
+        except Exception as exc:
+            if self._ending:
+                return
+            self.error = exc
+            raise
+        if epoch == self.epoch:
+            self._deaths = dict.fromkeys(self._deaths, 0)
+
+    def _wait_for_work(self) -> None:
+        with self._changed:
+            while not (self._ending or self._lost or self._with_frames):
+                self._changed.wait(1.0)
+                self._look_for_silence()
+
+    def _look_for_silence(self) -> None:
+        now = time.monotonic()
+        for link in self.slots.values():
+            if link is not None and link.state == "ready" and now - link.heard_at > self._silence_secs:
+                link.reason = f"nothing was heard of it for {now - link.heard_at:.0f} s"
+                link.kill()
+
+    def _run_job(self) -> None:
+        with self._changed:
+            self._with_frames.clear()
+            self._job += 1
+            addresses = tuple(link.address for link in self.slots.values() if link is not None and link.address)
+            order = Order(self.epoch, self._job, self._hold_secs, self._token, addresses)
+        began = time.monotonic()
+        try:
+            statuses = self._engine.exchange(order, self._exchanges)
+        except Exception as exc:
+            self._job_failed(exc)
+            return
+        self._failed_jobs = 0
+        self._pace(time.monotonic() - began)
+        unreachable = [slot for slot, status in statuses.items() if status == "lost"]
+        if unreachable:
+            self._await_end_of(unreachable)
+
+    def _job_failed(self, exc: Exception) -> None:
+        """What the job carried is lost: all slots begin a new epoch."""
+        if self._ending:
+            raise exc
+        self._failed_jobs += 1
+        if self._failed_jobs > FAILED_JOBS:
+            raise exc
+        log.warning("an exchange failed and is given up, what was in flight is failed: %s", _first_line(exc))
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._lost), 0.5)
+        self._recover()
+
+    def _pace(self, took: float) -> None:
+        """Longer chains while there is more to move; frames are held so that exchanging takes its share and no more."""
+        per_exchange = took / (self._exchanges + 1)
+        cost = max(0.001, per_exchange - self._hold_secs)
+        self._hold_secs = min(LONGEST_HOLD_SECS, cost * (1 - EXCHANGE_SHARE) / EXCHANGE_SHARE)
+        with self._changed:
+            if self._with_frames:
+                wanted = max(FEWEST_EXCHANGES, int(COMMIT_SECS / max(per_exchange, 0.005)))
+                self._exchanges = min(MOST_EXCHANGES, 2 * self._exchanges, wanted)
+            else:
+                self._exchanges = max(FEWEST_EXCHANGES, self._exchanges // 2)
+
+    def _await_end_of(self, slots: list[int]) -> None:
+        """A Spark task could not reach a slot: its connection to the driver will end too, or is ended now."""
+        for slot in slots:
+            with self._changed:
+                if self._changed.wait_for(partial(self._is_gone, slot), 1.0):
+                    continue
+            link = self.slots[slot]
+            if link is not None:
+                link.kill()
+            with self._changed:
+                self._changed.wait_for(partial(self._is_gone, slot), 5.0)
+
+    def _is_gone(self, slot: int) -> bool:
+        return slot in self._lost or self._ending
+
+    def _recover(self) -> None:
+        """Start lost slots anew, and have the others drop what was in flight and fail their pending roots now."""
+        with self._changed:
+            lost, self._lost = self._lost, {}
+            self.epoch += 1
+            self._job = 0
+            self._with_frames.clear()
+        for slot, why in lost.items():
+            self._deaths[slot] += 1
+            if self._deaths[slot] > self._max_restarts:
+                raise SlotLostError(f"slot {slot} died {self._deaths[slot]} times in a row; the last time: {why}")
+            log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
+        self._ask_all("reset", epoch=self.epoch)
+        again = max((self._deaths[slot] for slot in lost), default=0)
+        if again > 1:
+            with self._changed:
+                pause = min(LONGEST_PAUSE_SECS, FIRST_PAUSE_SECS * 2 ** (again - 2))
+                self._changed.wait_for(lambda: self._ending, pause)
+        if lost and not self._ending:
+            self._start_slots(list(lost))
+        if self.active:
+            self._ask_all("activate")
+
+
+def _first_line(exc: Exception) -> str:
+    return str(exc).strip().split("\n")[0]

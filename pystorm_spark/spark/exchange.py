@@ -1,0 +1,93 @@
+"""Internal. The exchange: one Spark job, a chain of shuffles of (slot, bytes). Spark carries; it decodes nothing.
+
+In every stage there is one Spark task for each slot. It hands the parcels that the others had for its slot over to the
+slot, and takes what the slot has ready. A parcel is the frames from one slot to another, packed by the slots.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import RDD, SparkContext
+from pyspark.serializers import NoOpSerializer
+
+from pystorm_spark.spark.wire import Address, Connection, WireError, connect
+
+TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
+
+_connections: dict[Address, Connection] = {}  # of this Python worker, which Spark uses again and again
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the tasks of one job need to know."""
+
+    epoch: int
+    job: int
+    hold_secs: float
+    token: bytes
+    addresses: tuple[Address, ...]  # of the slots, by number
+
+    def __repr__(self) -> str:
+        return f"Order(epoch={self.epoch}, job={self.job})"  # the token is shown nowhere
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One stage's call on one slot."""
+
+    order: Order
+    number: int
+    is_last: bool
+
+    def __call__(self, slot: int, parcels: Iterable[bytes]) -> Iterator[Any]:
+        # The input is drained before anything else: a Python worker with input left cannot be used again.
+        taken = list(parcels)
+        order = self.order
+        request = [order.epoch, order.job, self.number, order.hold_secs, self.is_last, taken]
+        status, answer = _ask(order.addresses[slot], order.token, request)
+        if self.is_last:
+            yield slot, status
+            return
+        for target, parcel in answer:
+            yield TARGET.pack(target)
+            yield parcel
+
+
+def run_chain(sc: SparkContext, order: Order, exchanges: int) -> dict[int, str]:
+    """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "refused" or "lost"}."""
+    slots = len(order.addresses)
+    rdd: RDD[Any] = sc.parallelize([], slots)
+    for number in range(exchanges):
+        rdd = _shuffled(rdd.mapPartitionsWithIndex(Visit(order, number, is_last=False), True), slots)
+    return dict(rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True), True).collect())
+
+
+def _shuffled(keyed: RDD[Any], slots: int) -> RDD[Any]:
+    """What `RDD.partitionBy` does, for parcels that are bytes already: nothing is pickled."""
+    sc = keyed.context
+    keyed._bypass_serializer = True  # type: ignore[attr-defined]
+    jvm: Any = sc._jvm
+    pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+    moved = jvm.PythonRDD.valueOfPair(pairs.partitionBy(jvm.PythonPartitioner(slots, 0)))
+    return RDD(moved, sc, NoOpSerializer())
+
+
+def _ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:
+    """Ask a slot; "lost" instead of an error, so that the job drains at once and the driver can recover."""
+    for fresh in (False, True):
+        connection = None if fresh else _connections.pop(address, None)
+        if connection is None and not fresh:
+            continue
+        try:
+            connection = connection or connect(address, token)
+            connection.send(request)
+            status, _, answer = connection.receive()
+        except WireError:
+            continue  # an old connection may have been closed meanwhile: asking again is safe, answers are kept
+        _connections[address] = connection
+        return status, answer
+    return "lost", []

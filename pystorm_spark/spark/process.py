@@ -1,0 +1,63 @@
+"""Internal. Processes as the operating system knows them: which they are, and whether they still live."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+
+class ProcessId(NamedTuple):
+    """A process for certain: its number may be given to another one, its number and start time may not."""
+
+    pid: int
+    started: str
+
+    def is_alive(self) -> bool:
+        return _start_time(self.pid) == self.started
+
+
+def process_id(pid: int) -> ProcessId:
+    """The process that has the number `pid` now."""
+    return ProcessId(pid, _start_time(pid))
+
+
+def parent_of(pid: int) -> int:
+    """The parent's number, or 1 where the system does not tell."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 1
+
+
+def machine() -> str:
+    """Something that is the same in all processes of this machine since it started, and nowhere else."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()}/{boot_id.read_text().strip() if boot_id.exists() else ''}"
+
+
+def _start_time(pid: int) -> str:
+    """The start time, an empty string for a process that is gone (or a zombie, which does nothing any more)."""
+    fields = _stat(pid)
+    if fields is None:
+        return "unknown" if _answers(pid) else ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()  # the name before it may hold anything
+
+
+def _answers(pid: int) -> bool:
+    if Path("/proc/self/stat").exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it lives, as another user's
+    return True

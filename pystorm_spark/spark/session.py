@@ -1,0 +1,75 @@
+"""Internal. Sessions: what a SparkSession must be like to run topologies, and one that is made for them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pystorm_spark.errors import StormError
+
+log = logging.getLogger(__name__)
+
+FAST_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+# Settings of a session can be changed while it runs; they are set only where the user has not set them.
+SESSION_SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": FAST_CHECKPOINTS,
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.sql.adaptive.enabled": "false",
+}
+# Settings of a context are fixed when it starts. See docs/architecture.md for what each one gains.
+CONTEXT_SETTINGS = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.locality.wait": "0s",
+}
+
+
+def own_session(folder: Path) -> SparkSession:
+    """A session on all cores of this machine, set up for topologies; its Python sockets are private to `folder`."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .appName("pystorm-spark")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.unix.domain.socket.dir", str(folder))
+    )
+    for key, value in CONTEXT_SETTINGS.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def prepare_session(session: Any) -> None:
+    """Check a session, set what the user has not set, and say so."""
+    if not hasattr(session, "_jsparkSession"):
+        raise StormError(
+            f"pystorm-spark needs a classic SparkSession, got {type(session).__module__}.{type(session).__name__}: "
+            "Spark Connect has no RDDs; make the session without .remote()"
+        )
+    context = session.sparkContext
+    if context.getConf().get("spark.speculation", "false") == "true":
+        raise StormError("spark.speculation is true: a second copy of a task could disturb a slot; set it to false")
+    for key, value in SESSION_SETTINGS.items():
+        if session.conf.get(key, None) in (None, _default(session, key)):
+            session.conf.set(key, value)
+            log.info("set %s=%s", key, value)
+    slower = [key for key in CONTEXT_SETTINGS if context.getConf().get(key) is None]
+    if slower:
+        wanted = " ".join(f"--conf {key}={CONTEXT_SETTINGS[key]}" for key in slower)
+        log.info("exchanges are faster with these settings of the Spark context: %s", wanted)
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether all executors are on this machine, so that Unix sockets reach everywhere."""
+    return str(session.sparkContext.master).startswith("local")
+
+
+def _default(session: SparkSession, key: str) -> str | None:
+    defaults = {"spark.sql.adaptive.enabled": "true", "spark.sql.streaming.numRecentProgressUpdates": "100"}
+    return defaults.get(key)

@@ -1,0 +1,3 @@
+"""The version of pystorm-spark."""
+
+__version__ = "0.1.0"

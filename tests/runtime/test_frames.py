@@ -1,0 +1,194 @@
+"""What leaves a slot: tuples and acks become frames, in the order in which they were sent."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode, peek_target
+from pystorm_spark.runtime.frames import Outbox, TupleBuffer
+from pystorm_spark.runtime.trees import UNTRACKED, Branch, join
+
+VALUES = ValueCodec()
+
+
+class Scripted(random.Random):
+    """Gives the numbers it was made with, in their order."""
+
+    def __init__(self, *numbers):
+        super().__init__(0)
+        self.numbers = list(numbers)
+
+    def getrandbits(self, bits):
+        assert bits == 64
+        return self.numbers.pop(0)
+
+
+@pytest.fixture
+def outbox():
+    return Outbox(random.Random(1))
+
+
+def send(outbox, buffer, *values, tree=UNTRACKED):
+    outbox.send(buffer, VALUES.pack(list(values)), tree)
+
+
+def taken(outbox):
+    outbox.seal()
+    return [decode(frame.payload, VALUES) for frame in outbox.take()]
+
+
+def branch_of(outbox, root_id, home=5):
+    return Branch(root_id, home, outbox)
+
+
+def test_tuples_for_one_task_on_one_stream_travel_in_one_frame(outbox):
+    buffer = TupleBuffer(target=4, source=2, stream="words")
+    send(outbox, buffer, "a", 1)
+    send(outbox, buffer, "b", 2)
+    (frame,) = taken(outbox)
+    assert (frame.target, frame.source, frame.stream, frame.rows) == (4, 2, "words", [["a", 1], ["b", 2]])
+
+
+def test_every_target_has_its_own_frame(outbox):
+    for target in (4, 6):
+        send(outbox, TupleBuffer(target, 2, "default"), target)
+    outbox.seal()
+    frames = outbox.take()
+    assert [frame.target for frame in frames] == [peek_target(frame.payload) for frame in frames] == [4, 6]
+
+
+def test_nothing_is_there_to_take_before_it_is_sealed(outbox):
+    send(outbox, TupleBuffer(4, 2, "default"), "a")
+    assert outbox.take() == []
+
+
+def test_frames_are_taken_once(outbox):
+    send(outbox, TupleBuffer(4, 2, "default"), "a")
+    assert len(taken(outbox)) == 1
+    assert taken(outbox) == []
+
+
+def test_a_buffer_is_filled_anew_after_it_was_sealed(outbox):
+    buffer = TupleBuffer(4, 2, "default")
+    for word in "ab":
+        send(outbox, buffer, word, tree=branch_of(outbox, root_id=7))
+        (frame,) = taken(outbox)
+        assert (frame.rows, list(frame.roots)) == ([[word]], [7])
+
+
+def test_what_was_sealed_in_several_turns_is_taken_in_order(outbox):
+    buffer = TupleBuffer(4, 2, "default")
+    for number in range(3):
+        send(outbox, buffer, number)
+        outbox.seal()
+    assert [frame.rows for frame in taken(outbox)] == [[[0]], [[1]], [[2]]]
+
+
+def test_each_tuple_has_an_edge_for_each_of_its_trees(outbox):
+    one, two = branch_of(outbox, 1, home=5), branch_of(outbox, 2, home=6)
+    buffer = TupleBuffer(4, 2, "default")
+    for tree in (one, UNTRACKED, join([one, two])):
+        send(outbox, buffer, "x", tree=tree)
+    (frame,) = taken(outbox)
+    assert list(frame.counts) == [1, 0, 2]
+    assert (list(frame.roots), list(frame.homes)) == ([1, 1, 2], [5, 5, 6])
+    assert len(set(frame.edges)) == 3
+
+
+def test_an_edge_is_noted_in_the_tree_that_it_leaves(outbox):
+    tree = branch_of(outbox, 7)
+    buffer = TupleBuffer(4, 2, "default")
+    send(outbox, buffer, "a", tree=tree)
+    send(outbox, buffer, "b", tree=tree)
+    (frame,) = taken(outbox)
+    assert tree.edge == frame.edges[0] ^ frame.edges[1]
+
+
+def test_one_tree_for_every_tuple_needs_no_counts(outbox):
+    send(outbox, TupleBuffer(4, 2, "default"), "a", tree=branch_of(outbox, 7))
+    assert taken(outbox)[0].counts is None
+
+
+def test_a_tuple_of_many_trees_keeps_them_all(outbox):
+    branches = [branch_of(outbox, number) for number in range(1, 301)]
+    send(outbox, TupleBuffer(4, 2, "default"), "a", tree=join(branches))
+    (frame,) = taken(outbox)
+    assert (list(frame.counts), list(frame.roots)) == ([300], list(range(1, 301)))
+
+
+def test_an_edge_id_is_never_zero():
+    assert Outbox(Scripted(0, 0, 9)).edge_id() == 9
+
+
+def test_untracked_tuples_draw_no_ids():
+    outbox = Outbox(Scripted())
+    send(outbox, TupleBuffer(4, 2, "default"), "a")
+    assert list(taken(outbox)[0].edges) == []
+
+
+def test_acks_fails_and_resets_of_one_spout_task_travel_in_one_frame(outbox):
+    acked = branch_of(outbox, 1)
+    acked.edge = 0b11
+    outbox.close(acked)
+    outbox.fail(branch_of(outbox, 2))
+    outbox.reset(branch_of(outbox, 3))
+    (frame,) = taken(outbox)
+    assert (frame.target, list(frame.acked_roots), list(frame.acked_edges)) == (5, [1], [0b11])
+    assert (list(frame.failed_roots), list(frame.reset_roots)) == ([2], [3])
+
+
+def test_every_spout_task_hears_of_its_own_roots(outbox):
+    outbox.fail(branch_of(outbox, 1, home=5))
+    outbox.fail(branch_of(outbox, 2, home=6))
+    assert [(frame.target, list(frame.failed_roots)) for frame in taken(outbox)] == [(5, [1]), (6, [2])]
+
+
+def test_acks_come_behind_the_tuples(outbox):
+    outbox.fail(branch_of(outbox, 1))
+    send(outbox, TupleBuffer(4, 2, "default"), "a")
+    assert [type(frame) for frame in taken(outbox)] == [TupleFrame, AckFrame]
+
+
+def test_tuples_of_two_streams_between_two_tasks_keep_their_order(outbox):
+    words, counts = TupleBuffer(4, 2, "words"), TupleBuffer(4, 2, "counts")
+    send(outbox, words, "a")
+    send(outbox, counts, 1)
+    send(outbox, words, "b")
+    assert [(frame.stream, frame.rows) for frame in taken(outbox)] == [
+        ("words", [["a"]]),
+        ("counts", [[1]]),
+        ("words", [["b"]]),
+    ]
+
+
+def test_streams_between_other_tasks_do_not_cut_a_frame_short(outbox):
+    mine, from_another, to_another = TupleBuffer(4, 2, "a"), TupleBuffer(4, 3, "b"), TupleBuffer(6, 2, "b")
+    for buffer in (mine, from_another, to_another, mine):
+        send(outbox, buffer, "x")
+    assert [len(frame.rows) for frame in taken(outbox)] == [2, 1, 1]
+
+
+LANES = st.tuples(st.sampled_from([4, 6]), st.sampled_from([2, 3]), st.sampled_from(["a", "b"]))
+
+
+@given(st.lists(LANES | st.none(), max_size=60))
+def test_tuples_between_two_tasks_keep_their_order_whatever_else_is_sent(lanes):
+    outbox, buffers, sent = Outbox(random.Random(1)), {}, []
+    for number, lane in enumerate(lanes):
+        if lane is None:
+            outbox.seal()
+        else:
+            send(outbox, buffers.setdefault(lane, TupleBuffer(*lane)), number)
+            sent.append((lane[:2], number))
+    received = [((frame.target, frame.source), row[0]) for frame in taken(outbox) for row in frame.rows]
+    by_pair = [[list(group) for _, group in groupby(sorted(seq, key=pair), pair)] for seq in (sent, received)]
+    assert by_pair[0] == by_pair[1]
+
+
+def pair(item):
+    return item[0]

@@ -1,0 +1,169 @@
+"""Every example runs, as a script and as a module, and prints what it promises."""
+
+import importlib
+import logging
+import os
+import pty
+import re
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+# The examples are also run where the package is not installed.
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "COLUMNS": "100", "LINES": "30", "TERM": "xterm"}
+
+
+def as_script(name):
+    # Classes of `__main__` travel by value.
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+
+
+def as_module(name):
+    # Classes of an importable module travel by name.
+    importlib.import_module(f"examples.{name.replace('/', '.')}").main()
+
+
+@pytest.fixture(params=[as_script, as_module], ids=["script", "module"])
+def run(request, capsys, monkeypatch):
+    """Runs an example and gives the lines that it printed."""
+    monkeypatch.syspath_prepend(str(ROOT))
+
+    def run_and_read(name):
+        request.param(name)
+        return capsys.readouterr().out.splitlines()
+
+    return run_and_read
+
+
+def test_word_count_prints_the_top_words(run):
+    assert run("word_count") == ["the 4", "and 2", "seven 2"]
+
+
+def test_exclamation_prints_every_word_with_six_marks(run):
+    words = ["bertels", "golda", "jackson", "mike", "nathan"]
+    assert sorted(run("exclamation")) == [f"{word}!!!!!!" for word in words]
+
+
+def test_sensor_chain_averages_each_sensor_in_order_without_the_broken_reading(run):
+    lines = run("sensor_chain")
+    assert [line for line in lines if "cellar" in line] == ["cellar 50.0 °F", "cellar 51.8 °F", "cellar 52.7 °F"]
+    assert [line for line in lines if "attic" in line] == ["attic 68.0 °F", "attic 77.0 °F"]
+
+
+def test_rolling_top_words_forgets_what_left_the_window(run):
+    assert run("rolling_top_words") == [
+        "rain 2, wind 1",
+        "rain 2, wind 2",
+        "sun 3, rain 2",
+        "sun 4, wind 2",
+        "sun 3, wind 1",
+    ]
+
+
+def test_single_join_joins_by_id_and_fails_the_left_over(run):
+    *joined, acked, failed = run("single_join")
+    assert sorted(joined) == ["joined: 1 ada 36", "joined: 2 grace 85"]
+    assert (acked, failed) == ("acked: 36 years 85 years ada grace", "failed: linus")
+
+
+def test_lambda_topology_prints_the_squares(run):
+    assert run("lambda_topology") == ["1² = 1", "2² = 4", "3² = 9", "4² = 16", "5² = 25"]
+
+
+def test_direct_grouping_gives_each_job_to_the_idlest_worker(run):
+    assert run("direct_grouping") == ["worker 0: render, ping", "worker 1: mail, thumbnail, backup"]
+
+
+def test_custom_grouping_shelves_words_by_the_alphabet(run):
+    assert run("custom_grouping") == ["shelf 0: acker bolt grouping", "shelf 1: spout stream tuple"]
+
+
+def test_reliable_spout_emits_again_what_failed(run):
+    *failed, pending, counts = run("reliable_spout")
+    assert sorted(failed) == ["order 3 failed, emitted again", "order 6 failed, emitted again"]
+    assert (pending, counts) == ("still pending: 0", "9 emitted, 7 acked, 2 failed")
+
+
+def test_metrics_prints_each_metric_once_per_bucket(run):
+    assert run("metrics") == [
+        "10 s watch errors: 2",
+        "10 s watch response: 5 timed, 0.04 s in the middle",
+        "20 s watch errors: 0",
+    ]
+
+
+def test_the_port_of_exclamation_logs_the_words(run, caplog):
+    with caplog.at_level(logging.INFO):
+        run("ports/exclamation")
+    assert re.search(r"exclaim2:\d+ emits \['(nathan|mike|jackson|golda|bertels)!!!!!!'\]", caplog.text)
+
+
+def test_the_port_of_word_count_prints_counts(run):
+    counts = dict(line.split(": ") for line in run("ports/word_count"))
+    assert sum(map(int, counts.values())) >= 100
+
+
+def test_the_readme_lists_every_example():
+    listed = set(re.findall(r"\]\((\S+\.py)\)", (EXAMPLES / "README.md").read_text()))
+    assert listed == {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
+
+
+# The demo.
+
+
+def start_demo(*options, stdout=subprocess.PIPE):
+    command = [sys.executable, str(EXAMPLES / "demo.py"), *options]
+    return subprocess.Popen(command, cwd=ROOT, env=ENV, stdout=stdout, stderr=subprocess.STDOUT, text=True)
+
+
+def test_the_demo_prints_lines_and_a_summary_where_there_is_no_terminal():
+    demo = start_demo("--secs", "3")
+    out, _ = demo.communicate(timeout=20)
+    assert demo.returncode == 0
+    assert re.search(r"^ +\d+\.\d s  [\d,]+ sentences acked, 0 failed, .*; top: the [\d,]+", out, re.MULTILINE)
+    assert re.search(r"^sentences +1 +[\d,]+ +[\d,]+ +0 +\d+\.\d +\d+$", out, re.MULTILINE)
+    assert re.search(r"^the +█+ +[\d,]+$", out, re.MULTILINE)
+    assert re.search(
+        r"^done after \d+\.\d s: [\d,]+ of [\d,]+ sentences acked, 0 failed\n[\d,]+ words counted", out, re.M
+    )
+    assert "\x1b" not in out
+
+
+def test_the_demo_refreshes_one_table_in_a_terminal():
+    ours, theirs = pty.openpty()
+    demo = start_demo("--secs", "1", stdout=theirs)
+    os.close(theirs)
+    out = read_all(ours)
+    assert demo.wait(timeout=20) == 0
+    titles, ups = out.count("word-count on LocalCluster"), len(re.findall(r"\x1b\[\d+A", out))
+    assert titles == ups + 1 > 1
+    assert out.index("\x1b[?25l") < out.rindex("\x1b[?25h")
+
+
+def read_all(descriptor):
+    """What is written to a terminal until its other side is closed, which Linux tells by an error."""
+    chunks = []
+    with open(descriptor, "rb", buffering=0) as terminal:
+        try:
+            while chunk := terminal.read(4096):
+                chunks.append(chunk)
+        except OSError:
+            pass
+    return b"".join(chunks).decode()
+
+
+def test_ctrl_c_ends_the_demo_with_a_summary():
+    demo = start_demo("--secs", "60")
+    first = demo.stdout.readline()
+    demo.send_signal(signal.SIGINT)
+    out, _ = demo.communicate(timeout=20)
+    assert first == "Ctrl-C ends it\n"
+    assert demo.returncode == 0
+    assert re.search(r"^interrupted after \d+\.\d s", out, re.MULTILINE)
+    assert "Traceback" not in out

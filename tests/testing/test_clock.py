@@ -1,0 +1,29 @@
+"""ManualClock stands still until it is told to advance."""
+
+import pytest
+
+from pystorm_spark import StormError
+from pystorm_spark.testing import ManualClock
+
+
+def test_it_starts_at_zero_and_stands_still():
+    clock = ManualClock()
+    assert (clock.monotonic(), clock.monotonic(), clock.time()) == (0.0, 0.0, 0.0)
+
+
+def test_it_starts_where_it_is_told():
+    assert ManualClock(start=1.5).time() == 1.5
+
+
+def test_advancing_moves_both_times():
+    clock = ManualClock(10)
+    clock.advance(0.5)
+    clock.advance(1)
+    assert (clock.monotonic(), clock.time()) == (11.5, 11.5)
+
+
+def test_it_does_not_go_back():
+    clock = ManualClock(10)
+    with pytest.raises(StormError, match=r"only moves forward, got advance\(-1\)"):
+        clock.advance(-1)
+    assert clock.monotonic() == 10
