@@ -49,7 +49,5 @@ def _commit():
 
 
 def _git(*args):
-    found = subprocess.run(
-        ["git", "--no-optional-locks", *args], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    found = subprocess.run(["git", "--no-optional-locks", *args], cwd=ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip() if found.returncode == 0 else "unknown"

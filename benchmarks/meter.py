@@ -1,8 +1,8 @@
 """The meter: runs topologies on a `LocalCluster` in slices that alternate with the reference loop, and counts CPU time.
 
-Machines are noisy, and the noise lasts longer than a slice: so each slice of the engine is divided by the slices of the
-reference right before and right after it, and the median of these ratios is what is judged. A slice begins and ends with
-nothing in flight, so all work for the tuples it counts is inside it.
+Machines are noisy, and the noise lasts longer than a slice: so each slice of the engine is divided by the slices of
+the reference right before and right after it, and the median of these ratios is what is judged. A slice begins and ends
+with nothing in flight, so all work for the tuples it counts is inside it.
 """
 
 import gc
@@ -21,8 +21,9 @@ SLICE_SECS = 0.2
 ROUNDS = 25
 CONF = {"topology.max.spout.pending": 5000, "topology.message.timeout.secs": 600}
 METHOD = (
-    f"{ROUNDS} rounds of {SLICE_SECS} s slices after {WARM_UP_SECS} s of warm-up, engine and reference in turn, rates in "
-    "seconds of CPU, `topology.max.spout.pending` 5000; medians, with the quartiles in brackets."
+    f"{ROUNDS} rounds of {SLICE_SECS} s slices after {WARM_UP_SECS} s of warm-up, engine and reference in turn; rates "
+    "by seconds of CPU; `topology.max.spout.pending` 5000; medians, with the quartiles in brackets. A bar is judged "
+    "with the garbage collector on, as users have it; the reference always runs with it off."
 )
 SPOUT = "spout"  # the id of the one spout of every topology here
 

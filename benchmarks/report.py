@@ -36,6 +36,21 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Chart:
+    """A line over labels, drawn on the page only."""
+
+    title: str
+    labels: Sequence[str]
+    heights: Sequence[float]
+
+    def as_markdown(self):
+        labels = ", ".join(f'"{label}"' for label in self.labels)
+        heights = ", ".join(f"{height:.2f}" for height in self.heights)
+        lines = [f'title "{self.title}"', f"x-axis [{labels}]", f"y-axis 0 --> {max(self.heights) * 1.2:.1f}"]
+        return "\n    ".join(["```mermaid\nxychart-beta", *lines, f"line [{heights}]"]) + "\n```"
+
+
+@dataclass(frozen=True)
 class Result:
     """The answer to the question of one benchmark: its tables, and the bare figures."""
 
@@ -44,13 +59,14 @@ class Result:
     method: str
     tables: Sequence[Table]
     figures: Mapping[str, object]
+    charts: Sequence[Chart] = ()
     environment: Mapping[str, object] = field(default_factory=environment)
 
     def as_text(self):
         return "\n\n".join([self.question, *[table.as_text() for table in self.tables], self.method])
 
     def as_markdown(self):
-        return "\n\n".join([*[table.as_markdown() for table in self.tables], self.method])
+        return "\n\n".join([*[part.as_markdown() for part in (*self.tables, *self.charts)], self.method])
 
     def write(self):
         """Keep the figures, and put the tables into the page."""
@@ -105,11 +121,18 @@ def verdict(met, bar):
 def answer(measure):
     """The command line of one benchmark."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--write", action="store_true", help="keep the results, and rewrite docs/performance.md")
+    add_option(parser)
     write = parser.parse_args().write
-    result = measure()
-    print(result.as_text())
-    print(f"\n{described(result.environment)}")
+    tell(measure(), write)
+
+
+def add_option(parser):
+    parser.add_argument("--write", action="store_true", help="keep the results, and rewrite docs/performance.md")
+
+
+def tell(result, write):
+    """Print the result; with `write` keep it, too."""
+    print(f"{result.as_text()}\n\n{described(result.environment)}\n", flush=True)
     if write:
         result.write()
 

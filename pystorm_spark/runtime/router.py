@@ -65,8 +65,8 @@ class Subscription:
 class Route:
     """The subscriptions of one stream of one task.
 
-    `choose` always works. For the commonest routes `emit` takes shorter ways: `pick`, where one subscriber gets each tuple
-    once, and `keys`, where moreover it is grouped on the one field at `key_at`.
+    `choose` always works. For the commonest routes `emit` takes shorter ways: `pick`, where one subscriber gets each
+    tuple once, and `keys`, where moreover it is grouped on the one field at `key_at`.
     """
 
     __slots__ = ("arity", "choose", "direct", "emitted", "extra", "key_at", "keys", "origin", "pick", "ports")
