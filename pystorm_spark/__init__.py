@@ -1,8 +1,11 @@
 """Storm's programming model on Spark, in Python.
 
 Where to start reading: `topology` says what a topology is, `runtime` what a slot does with its frames (its docstring
-follows one tuple all the way), `local` runs one slot in this process. `errors` draws the tree of errors.
+follows one tuple all the way), `local` runs one slot in this process, `spark` many beside executors. `errors` draws
+the tree of errors.
 """
+
+from typing import Any
 
 from pystorm_spark.cluster import ComponentInfo, TopologyInfo
 from pystorm_spark.errors import (
@@ -136,6 +139,7 @@ __all__ = [
     "ReportedFailedException",
     "SerializationError",
     "SlotLostError",
+    "SparkCluster",
     "Spout",
     "SpoutAckInfo",
     "SpoutDeclarer",
@@ -158,3 +162,12 @@ __all__ = [
     "__version__",
     "is_tick",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`SparkCluster`, when it is asked for: pyspark takes a second to import, and a `LocalCluster` needs none of it."""
+    if name == "SparkCluster":
+        from pystorm_spark.spark.cluster import SparkCluster
+
+        return SparkCluster
+    raise AttributeError(f"module 'pystorm_spark' has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """The Python of README.md runs as it stands there, and prints what stands below it."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 def programs(page):
     """(code, output) of every Python block; the output is the text block that follows it, or nothing."""
     blocks = [*FENCED.findall(page), ("", "")]
-    for (language, code), (next_language, text) in zip(blocks, blocks[1:], strict=False):
+    for (language, code), (next_language, text) in itertools.pairwise(blocks):
         if language == "python":
             yield code, text if next_language == "text" else ""
 

@@ -43,7 +43,7 @@ TURN_SECS = 0.005
 POLLS = 512  # calls of next_tuple in one turn, shared by the spouts
 FEWEST_POLLS = 64  # of one spout in one turn, however many spouts there are
 ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
-BACKLOG = 4096  # queued tuples above which spouts are not polled
+BACKLOG = 4096  # queued tuples above which spouts are not polled and no frame is unpacked
 OUTBOX_BYTES = 8 << 20  # sealed and not taken, above which spouts are not polled
 
 
@@ -284,7 +284,10 @@ class Slot:
     def _has_room(self) -> bool:
         if self.paused or self.outbox.waiting_bytes() > OUTBOX_BYTES:
             return False
-        return sum(task.waiting() for task in self.bolts) < BACKLOG
+        return self._queued() < BACKLOG
+
+    def _queued(self) -> int:
+        return sum(task.waiting() for task in self.bolts)
 
     def running(self) -> str:
         """The task whose component is being called, for what it prints."""
@@ -325,8 +328,9 @@ class Slot:
         return sum(task.collector.emits for task in self.spouts) + sum(task.stats.executed for task in self.bolts)
 
     def _take_in(self) -> bool:
+        """Unpack what was delivered, as much as the queues should hold: packed it takes a tenth of the memory."""
         took = bool(self._delivered)
-        while self._delivered:
+        while self._delivered and self._queued() < BACKLOG:
             frame = decode(self._delivered.popleft().payload, self._shop.codec)
             task = self.tasks.get(frame.target)
             if isinstance(frame, AckFrame) and isinstance(task, SpoutTask):

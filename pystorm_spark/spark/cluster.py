@@ -34,9 +34,13 @@ class SparkCluster(Cluster):
 
     def __init__(self, spark: Any = None, checkpoint: Any = None) -> None:
         self._folder = private_folder()
-        self._own_session = spark is None
+        self._own_session = spark is None and SparkSession.getActiveSession() is None
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
-        prepare_session(self._session)
+        try:
+            prepare_session(self._session)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         self._checkpoint = Path(checkpoint) if checkpoint is not None else self._folder / "checkpoint"
         self._running: dict[str, SparkTopology] = {}
         self._lock = threading.RLock()

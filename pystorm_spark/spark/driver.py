@@ -301,7 +301,12 @@ class Driver:
                 pause = min(LONGEST_PAUSE_SECS, FIRST_PAUSE_SECS * 2 ** (again - 2))
                 self._changed.wait_for(lambda: self._ending, pause)
         if lost and not self._ending:
-            self._start_slots(list(lost))
+            try:
+                self._start_slots(list(lost))
+            except StormError as exc:
+                with self._changed:  # another death, of those that did not come back
+                    self._lost.update((slot, str(exc)) for slot in lost if self.slots[slot] is None)
+                return
         if self.active:
             self._ask_all("activate")
 

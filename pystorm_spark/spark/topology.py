@@ -136,6 +136,7 @@ class SparkTopology(TopologyHandle):
         self._past = Tally(plan.specs)  # of slots that are gone
         self._run = self._new_run(plan)
         self._query: Any = None
+        self._queries = itertools.count(1)
         self._closing = threading.Lock()
 
     def _new_run(self, plan: Plan) -> Run:
@@ -151,7 +152,9 @@ class SparkTopology(TopologyHandle):
     def _start_query(self) -> None:
         stream = self._session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         writer = stream.writeStream.foreachBatch(self._batch).trigger(processingTime="0 seconds")
-        self._query = writer.option("checkpointLocation", str(self._checkpoint)).queryName(self.id).start()
+        # The trigger's own log says nothing that is needed again: each query begins a new one.
+        log_folder = self._checkpoint / f"trigger-{next(self._queries)}"
+        self._query = writer.option("checkpointLocation", str(log_folder)).queryName(log_folder.name).start()
         threading.Thread(target=self._await_query, name=f"pystorm-{self.name}", daemon=True).start()
 
     def _batch(self, _: Any, batch_id: int) -> None:
@@ -181,8 +184,8 @@ class SparkTopology(TopologyHandle):
         self.set_active(False)
         self.status = REBALANCING
         self.ended.wait(wait_secs)
+        self._run.close()  # first: a query ends only when its batch has returned
         self._query.stop()
-        self._run.close()
         self.plan = plan
         self._run = self._new_run(plan)
         self._run.driver.start(is_open)

@@ -690,11 +690,12 @@ class ScriptedRandom(random.Random):
 @pytest.mark.parametrize("stuck", [1, 7, 2**64 - 1, 0])
 def test_roots_that_draw_the_same_id_are_kept_apart(stuck):
     mesh = web_mesh(slots=2, rng=ScriptedRandom(1))
-    mesh.rng.script = [number for edge in range(100, 108, 2) for number in (stuck, edge, edge + 1)]
+    # For each root an edge, its id, and the edge that stands for all that is at home.
+    mesh.rng.script = [number for edge in range(100, 108, 2) for number in (edge, stuck, edge + 1)]
     for label in range(4):
         mesh.spout().emit(label, mesh.tasks("bolt")[1], message_id=label)
     mesh.settle()
-    assert not mesh.rng.script
+    assert (stuck or 1) in mesh.task("spout")._left
     for label in (2, 0, 3, 1):
         told(mesh).clear()
         ack(mesh, 1, label)
@@ -754,9 +755,10 @@ def test_a_tuple_that_is_emitted_again_in_fail_has_the_latency_of_its_own_emit()
 
 
 class TickingBolt(Bolt):
-    """Emits anchored to every tick, and acks it."""
+    """Emits anchored to every tick, and acks it; or fails it."""
 
     outputs = ("label", "targets")
+    fails = False
 
     def component_configuration(self):
         return {"topology.tick.tuple.freq.secs": 1}
@@ -766,17 +768,32 @@ class TickingBolt(Bolt):
 
     def execute(self, tup):
         assert is_tick(tup)
+        if self.fails:
+            self.collector.fail(tup)
+            return
         self.collector.emit(["child", []], anchors=tup)
         self.collector.ack(tup)
 
 
-@pytest.mark.parametrize("slots", [1, 2])
-def test_ticks_are_not_counted_whatever_becomes_of_their_children(slots):
+def ticking_mesh(slots):
     builder = TopologyBuilder()
     builder.set_spout("spout", ScriptedSpout())
     builder.set_bolt("ticking", TickingBolt()).shuffle_grouping("spout")
     builder.set_bolt("bolt", HoldingBolt(), slots).all_grouping("ticking")
-    mesh = Mesh(builder.create_topology(), slots)
+    return Mesh(builder.create_topology(), slots)
+
+
+def test_a_tick_that_fails_is_not_counted():
+    mesh = ticking_mesh(slots=1)
+    mesh.bolt("ticking").fails = True
+    mesh.advance(1)
+    stats = mesh.task("ticking").counted()
+    assert (stats.executed, stats.acked, stats.failed) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_ticks_are_not_counted_whatever_becomes_of_their_children(slots):
+    mesh = ticking_mesh(slots)
     mesh.advance(1)
     for index in range(slots):
         fail(mesh, index, "child")

@@ -66,7 +66,7 @@ class Copy:
 
 
 PICK = st.integers(0, 99)  # of whatever there is to pick from, modulo its number
-PICKS = st.lists(PICK, max_size=3)
+PICKS = st.lists(PICK, min_size=1, max_size=3)
 
 
 class SlotMachine(RuleBasedStateMachine):
@@ -83,27 +83,35 @@ class SlotMachine(RuleBasedStateMachine):
 
     # What spouts and bolts do.
 
-    @rule(spout=PICK, receivers=PICKS)
-    def emit_tracked(self, spout, receivers):
+    @rule(spout=PICK, receivers=PICKS, arrives=st.booleans())
+    def emit_tracked(self, spout, receivers, arrives):
         targets = self.pick_tasks(receivers)
         root = RootEmission(len(self.emissions), targets, self.mesh.clock.now)
         self.pick(self.spouts, spout).emit(root.label, *targets, message_id=root.label)
         self.emissions.append(root)
         self.roots.append(root)
+        if arrives:
+            self.calm_down()
 
-    @rule(spout=PICK, receivers=PICKS)
-    def emit_untracked(self, spout, receivers):
-        self.emit(self.pick(self.spouts, spout), self.pick_tasks(receivers))
-
-    @rule(bolt=PICK, receivers=PICKS)
-    def emit_unanchored(self, bolt, receivers):
-        self.emit(self.pick(self.bolts, bolt), self.pick_tasks(receivers))
+    @rule(source=PICK, receivers=PICKS)
+    def emit_untracked(self, source, receivers):
+        self.emit(self.pick([*self.spouts, *self.bolts], source), self.pick_tasks(receivers))
 
     @precondition(lambda self: self.held())
-    @rule(first=PICK, more=PICKS, receivers=PICKS)
-    def emit_anchored(self, first, more, receivers):
+    @rule(first=PICK, receivers=PICKS, arrives=st.booleans())
+    def emit_anchored(self, first, receivers, arrives):
+        anchor = self.pick(self.held(), first)
+        self.emit(anchor.bolt, self.pick_tasks(receivers), [anchor])
+        if arrives:
+            self.calm_down()
+
+    @precondition(lambda self: len(self.held()) > 1)
+    @rule(first=PICK, more=PICKS, receivers=PICKS, arrives=st.booleans())
+    def emit_anchored_to_several(self, first, more, receivers, arrives):
         anchors = self.pick_anchors(first, more)
         self.emit(anchors[0].bolt, self.pick_tasks(receivers), anchors)
+        if arrives:
+            self.calm_down()
 
     @precondition(lambda self: self.held())
     @rule(first=PICK, more=PICKS)
@@ -125,28 +133,19 @@ class SlotMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.settled)
     @rule(which=PICK, verb=st.sampled_from(["ack", "fail", "reset_timeout"]))
-    def settle_again(self, which, verb):
+    def use_what_is_settled(self, which, verb):
         copy = self.pick(self.settled, which)
         getattr(copy.bolt.collector, verb)(copy.tup)
-
-    @precondition(lambda self: self.settled)
-    @rule(which=PICK)
-    def anchor_to_what_is_settled(self, which):
-        copy = self.pick(self.settled, which)
         with pytest.raises(EmitError, match="already acked or failed"):
             copy.bolt.emit("late", self.bolts[0].task_id, anchors=copy.tup)
 
     @precondition(lambda self: self.held())
-    @rule(which=PICK)
-    def reset_timeout(self, which):
-        copy = self.pick(self.held(), which)
-        copy.bolt.collector.reset_timeout(copy.tup)
-
-    @precondition(lambda self: self.held())
-    @rule(which=PICK)
-    def look_at_the_message_id(self, which):
+    @rule(which=PICK, resets=st.booleans())
+    def look_at_a_held_tuple(self, which, resets):
         copy = self.pick(self.held(), which)
         assert len(copy.tup.message_id.anchors) == len(copy.roots)
+        if resets:
+            copy.bolt.collector.reset_timeout(copy.tup)
 
     # What slots, wire and clock do.
 
@@ -273,4 +272,4 @@ class SlotMachine(RuleBasedStateMachine):
 
 
 TestSlotMachine = SlotMachine.TestCase
-TestSlotMachine.settings = settings(max_examples=100, stateful_step_count=50)
+TestSlotMachine.settings = settings(max_examples=200, stateful_step_count=50)

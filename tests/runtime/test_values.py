@@ -42,7 +42,7 @@ class Color(enum.Enum):
     RED = "red"
     CRIMSON = "red"  # noqa: PIE796
     LAMBDA = staticmethod(len)
-    LIST = [1, 2]  # noqa: RUF012
+    LIST = [1, 2]
 
 
 class Level(enum.IntEnum):

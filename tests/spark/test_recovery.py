@@ -1,0 +1,96 @@
+"""What a topology on Spark survives: processes that die in every way, and nothing is lost."""
+
+import os
+import signal
+
+import pytest
+
+from pystorm_spark import SlotLostError, TopologyBuilder
+from tests.spark.components import DiesOnce, Numbers, Sum, die, wait_until
+from tests.spark.test_spark_cluster import slot_processes
+
+pytestmark = pytest.mark.spark
+
+
+def dying(count, journal, bolt):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(count, journal), 2)
+    builder.set_bolt("dies", bolt, 2).fields_grouping("numbers", ["number"])
+    builder.set_bolt("sum", Sum(journal), 2).fields_grouping("dies", ["number"])
+    return builder.create_topology()
+
+
+@pytest.mark.parametrize("how", ["kill", "exit", "segfault"])
+def test_a_slot_that_dies_is_started_anew_and_every_number_arrives(cluster, journal, tmp_path, how):
+    topology = dying(100, journal, DiesOnce(50, str(tmp_path / "marker"), how))
+    cluster.submit_topology("dying", {"topology.workers": 2}, topology)
+
+    # The spout of the lost slot begins again, the other one is told which of its numbers failed.
+    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(100)))
+
+    assert set(map(int, journal.noted("executed"))) == set(range(100))
+    assert len(set(journal.noted("prepared"))) == 3
+    assert cluster.topology_info("dying").status == "ACTIVE"
+
+
+def test_a_slot_killed_from_outside_between_batches_comes_back(cluster, journal):
+    before = slot_processes()
+    cluster.submit_topology("idle", {"topology.workers": 2}, dying(20, journal, DiesOnce(-1, "/nonexistent")))
+    wait_until(lambda: len(set(journal.noted("acked"))) == 20)
+    victim = min(slot_processes() - before)
+
+    os.kill(victim, signal.SIGKILL)
+
+    wait_until(lambda: len(slot_processes() - before) == 2 and victim not in slot_processes())
+    wait_until(lambda: len(set(journal.noted("prepared"))) == 3)
+
+
+class DiesAlways(DiesOnce):
+    def __init__(self):
+        pass
+
+    def execute(self, tup, collector):
+        die("exit")
+
+
+def test_a_slot_that_dies_again_and_again_ends_the_topology_and_says_why(cluster, journal):
+    topology = dying(4, journal, DiesAlways())
+    handle = cluster.submit_topology("doomed", {"topology.workers": 1, "topology.slot.max.restarts": 2}, topology)
+
+    with pytest.raises(SlotLostError, match=r"died 3 times"):
+        handle.await_termination(timeout=60)
+
+    assert cluster.list_topologies() == []
+
+
+class Hangs(DiesOnce):
+    def execute(self, tup, collector):
+        if tup[0] == self.number and not os.path.exists(self.marker):
+            open(self.marker, "w").close()
+            while True:
+                pass
+        collector.emit([tup[0]])
+
+
+def test_a_slot_that_hangs_is_killed_and_replaced(cluster, journal, tmp_path, caplog):
+    topology = dying(10, journal, Hangs(5, str(tmp_path / "marker")))
+    conf = {"topology.workers": 2, "topology.execute.timeout.secs": 2}
+    cluster.submit_topology("hanging", conf, topology)
+
+    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(10)))
+
+    assert "dies:" in caplog.text
+    assert "has not returned" in caplog.text
+
+
+def test_a_stopped_slot_is_replaced_and_does_no_harm_when_it_wakes(cluster, journal):
+    before = slot_processes()
+    conf = {"topology.workers": 2, "topology.execute.timeout.secs": 2}
+    cluster.submit_topology("stopped", conf, dying(400, journal, DiesOnce(-1, "/nonexistent")))
+    wait_until(lambda: len(slot_processes() - before) == 2)
+    victim = max(slot_processes() - before)
+
+    os.kill(victim, signal.SIGSTOP)
+    wait_until(lambda: victim not in slot_processes())
+
+    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(400)))

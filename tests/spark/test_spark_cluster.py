@@ -1,0 +1,115 @@
+"""SparkCluster: what a topology gets on Spark, through the public API."""
+
+import os
+import subprocess
+
+import pytest
+
+from pystorm_spark import AlreadyAliveError, BasicBolt, NotAliveError, SparkCluster, Spout, StormError, TopologyBuilder
+from tests.spark.components import Numbers, Sum, doubling, wait_until
+
+pytestmark = pytest.mark.spark
+
+
+def slot_processes():
+    listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    return {int(pid) for pid, stat, args in lines if "pystorm_spark.spark.slot_process" in args and stat[0] != "Z"}
+
+
+def test_every_tuple_is_acked_once_and_executed_once_when_nothing_fails(cluster, journal):
+    cluster.submit_topology("doubling", {"topology.workers": 2}, doubling(200, journal))
+    wait_until(lambda: len(journal.noted("acked")) >= 200)
+    info = cluster.topology_info("doubling")
+    cluster.kill_topology("doubling")
+
+    assert sorted(map(int, journal.noted("acked"))) == list(range(200))
+    assert sorted(map(int, journal.noted("executed"))) == sorted([*range(200), *range(200)])
+    assert journal.noted("failed") == []
+    assert len(set(journal.noted("prepared"))) == 2  # two processes, neither of them this one
+    assert str(os.getpid()) not in journal.noted("prepared")
+    assert (info.components["numbers"].emitted, info.components["numbers"].acked) == (200, 200)
+    assert (info.components["twice"].executed, info.components["twice"].emitted) == (200, 400)
+    assert (info.components["sum"].executed, info.components["sum"].acked, info.pending) == (400, 400, 0)
+
+
+def test_leaving_the_cluster_closes_components_and_leaves_no_process_behind(spark, journal):
+    before = slot_processes()
+    with SparkCluster(spark) as cluster:
+        cluster.submit_topology("doubling", {"topology.workers": 2}, doubling(10, journal))
+        wait_until(lambda: len(journal.noted("acked")) >= 10)
+        assert len(slot_processes() - before) == 2
+
+    assert journal.noted("closed") == ["spout"] * 2
+    assert journal.noted("cleaned") == ["bolt"] * 2
+    wait_until(lambda: not slot_processes() - before, secs=5)
+
+
+class FailsToOpen(Spout):
+    outputs = ("value",)
+
+    def open(self, conf, context, collector):
+        raise ValueError("no such source")
+
+
+def test_a_spout_that_cannot_be_opened_is_named_at_submit_and_leaves_nothing_running(cluster, journal):
+    before = slot_processes()
+    builder = TopologyBuilder()
+    builder.set_spout("broken", FailsToOpen())
+    builder.set_bolt("sum", Sum(journal)).shuffle_grouping("broken")
+
+    with pytest.raises(StormError, match=r"open of 'broken'.*no such source"):
+        cluster.submit_topology("broken", {"topology.workers": 2}, builder.create_topology())
+
+    assert cluster.list_topologies() == []
+    wait_until(lambda: not slot_processes() - before, secs=5)
+
+
+def test_names_are_unique_and_unknown_ones_refused(cluster, journal):
+    cluster.submit_topology("twin", {"topology.workers": 1}, doubling(1, journal, tasks=1))
+
+    with pytest.raises(AlreadyAliveError, match="twin"):
+        cluster.submit_topology("twin", None, doubling(1, journal, tasks=1))
+    with pytest.raises(NotAliveError, match="did you mean 'twin'"):
+        cluster.topology_info("twinn")
+
+
+def test_a_topology_submitted_inactive_opens_nothing_until_it_is_activated(cluster, journal):
+    cluster.submit_topology("later", {"topology.workers": 2}, doubling(20, journal), active=False)
+    assert cluster.topology_info("later").status == "INACTIVE"
+    assert journal.noted("opened") == []
+
+    cluster.activate("later")
+    wait_until(lambda: len(journal.noted("acked")) >= 20)
+    assert cluster.topology_info("later").status == "ACTIVE"
+
+
+def test_a_rebalance_starts_tasks_anew_on_another_number_of_workers_and_keeps_the_counts(cluster, journal):
+    cluster.submit_topology("moved", {"topology.workers": 1}, doubling(20, journal))
+    wait_until(lambda: len(journal.noted("acked")) >= 20)
+
+    cluster.rebalance("moved", num_workers=2)
+    wait_until(lambda: len(journal.noted("acked")) >= 40)  # the spouts begin again
+
+    info = cluster.topology_info("moved")
+    assert (info.workers, info.status) == (2, "ACTIVE")
+    assert info.components["numbers"].acked == 40
+    assert len(set(journal.noted("prepared"))) == 3
+
+
+class Raises(BasicBolt):
+    def execute(self, tup, collector):
+        raise ValueError(f"cannot bear {tup[0]}")
+
+
+def test_errors_of_user_code_come_with_their_own_traceback_and_the_tuple(cluster, journal):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(1, journal))
+    builder.set_bolt("raises", Raises()).shuffle_grouping("numbers")
+    cluster.submit_topology("raising", {"topology.workers": 2}, builder.create_topology())
+    wait_until(lambda: journal.noted("failed"))
+
+    error = cluster.topology_info("raising").components["raises"].errors[0]
+    assert error.exception == "ValueError: cannot bear 0"
+    assert "test_spark_cluster.py" in error.traceback.splitlines()[1]
+    assert "number=0" in error.input
