@@ -5,8 +5,6 @@ follows one tuple all the way), `local` runs one slot in this process, `spark` m
 the tree of errors.
 """
 
-from typing import Any
-
 from pystorm_spark.cluster import ComponentInfo, TopologyInfo
 from pystorm_spark.errors import (
     AlreadyAliveError,
@@ -164,7 +162,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`SparkCluster`, when it is asked for: pyspark takes a second to import, and a `LocalCluster` needs none of it."""
     if name == "SparkCluster":
         from pystorm_spark.spark.cluster import SparkCluster

@@ -84,7 +84,7 @@ def _link_subclasses(cls: type, spellings: Mapping[str, str]) -> None:
             inherited.__get__(None, subclass)(**kwargs)
         link_spellings(subclass, spellings)
 
-    cls.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[assignment, arg-type]
+    cls.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[assignment]
 
 
 def _add(cls: type, name: str, member: Any) -> None:

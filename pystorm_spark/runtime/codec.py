@@ -19,7 +19,9 @@ from typing import Any
 from msgpack import Packer
 
 from pystorm_spark.errors import SerializationError
-from pystorm_spark.runtime.values import ATOMS, CloudPickling, Lowering, NoPickling, nested_unpack, type_name
+from pystorm_spark.runtime.extension import type_name
+from pystorm_spark.runtime.pickling import CloudPickling, NoPickling
+from pystorm_spark.runtime.values import ATOMS, Lowering, nested_unpack
 
 FORMAT_VERSION = 1
 TUPLES, ACKS = 1, 2

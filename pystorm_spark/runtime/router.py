@@ -69,7 +69,7 @@ class Route:
     tuple once, and `keys`, where moreover it is grouped on the one field at `key_at`.
     """
 
-    __slots__ = ("arity", "choose", "direct", "emitted", "extra", "key_at", "keys", "origin", "pick", "ports")
+    __slots__ = ("arity", "choose", "direct", "emitted", "extra", "key_at", "keys", "only", "origin", "pick", "ports")
 
     def __init__(self, origin: Origin, subscriptions: list[Subscription], rng: random.Random, java: bool) -> None:
         self.origin = origin
@@ -82,10 +82,12 @@ class Route:
         choosers = [_choose(s, origin, pick) for s, pick in zip(regular, picks, strict=True)]
         self.choose: Choose = self._refuse_regular_emit if self.direct else _combined(choosers)
         self.pick: Pick | None = picks[0] if len(subscriptions) == len(picks) == 1 else None
+        self.only: Port | None = None  # where `pick` could give nothing else
         self.keys: dict[Any, int] | None = None
         self.key_at = 0
         self.ports: list[Port] = []
         if self.pick is not None:
+            self.only = regular[0].ports[0] if len(regular[0].ports) == 1 else None
             self._set_keys(regular[0])
 
     def _set_keys(self, subscription: Subscription) -> None:

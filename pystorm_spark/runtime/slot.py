@@ -19,29 +19,34 @@ from typing import Any
 import cloudpickle
 
 from pystorm_spark.clock import Clock
-from pystorm_spark.errors import SerializationError, StormError
+from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.consumer import TaskInfo
+from pystorm_spark.runtime.arrivals import Arrivals
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Port, Route, Subscription
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task, Workshop
-from pystorm_spark.runtime.trees import UNTRACKED, Branch, join
+from pystorm_spark.runtime.trees import UNTRACKED
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.grouping import CustomGrouping
 from pystorm_spark.topology.hooks import WorkerHook
-from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tree, Tuple, new_tuple
+from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tuple
 
 log = logging.getLogger(__name__)
 
 TURN_SECS = 0.005
-POLLS = 512  # calls of next_tuple in one turn, shared by the spouts
-FEWEST_POLLS = 64  # of one spout in one turn, however many spouts there are
+# A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
+# die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
+ROUND_POLLS = 64  # calls of next_tuple, by one spout after the other
+ROUND_POLLS_PER_BOLT = 4
+SPOUT_POLLS = 32  # of one spout, before it is the next one's turn
+POLL_ROUNDS = 16  # in one turn
 ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
 BACKLOG = 4096  # queued tuples above which spouts are not polled and no frame is unpacked
 OUTBOX_BYTES = 8 << 20  # sealed and not taken, above which spouts are not polled
@@ -66,7 +71,6 @@ class Slot:
         self.number = number
         self.clock = clock
         self.outbox = Outbox(rng)
-        self.outbox.forget = self._forget
         self.active = False
         self.paused = False  # by back-pressure: some slot has more than it can take
         self.is_open = False
@@ -74,9 +78,6 @@ class Slot:
         self._shop = Workshop(clock, self.outbox, codec)
         self._shop.packs_all = plan.conf["topology.testing.always.try.serialize"]
         self._rng = rng
-        self._delivered: deque[Frame] = deque()
-        self._branches: RotatingMap[int, Branch] = RotatingMap(2)
-        self._origins: dict[tuple[int, str], Origin] = {}
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
         self._timers: list[Timer] = []
         self._next_timer = math.inf
@@ -86,6 +87,9 @@ class Slot:
             self.tasks[task_id] = self._make_task(task_id, components)
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
+        self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
+        self._round_polls = max(ROUND_POLLS, ROUND_POLLS_PER_BOLT * len(self.bolts))
+        self._spout_polls = max(SPOUT_POLLS, self._round_polls // max(1, len(self.spouts)))
 
     # Making.
 
@@ -219,7 +223,7 @@ class Slot:
     def _rotate(self) -> None:
         # Not in step: what a slot that was held up has just emitted must have its whole timeout, too.
         self._rotation.due = self.clock.monotonic() + self._rotation.period
-        self._branches.rotate()
+        self.arrivals.rotate()
         for task in self.tasks.values():
             task.rotate()
 
@@ -241,7 +245,7 @@ class Slot:
 
     def deliver(self, frames: Iterable[Frame]) -> None:
         """Hand over frames from other slots; another thread may call it."""
-        self._delivered.extend(frames)
+        self.arrivals.deliver(frames)
 
     def take(self) -> list[Frame]:
         """What has been sealed for other slots since the last call; another thread may call it."""
@@ -249,15 +253,14 @@ class Slot:
 
     def reset(self) -> None:
         """Drop what was in flight between slots, and fail every pending root now: the other end may be gone."""
-        self._delivered.clear()
+        self.arrivals.clear()
         self.outbox.clear()
-        self._branches = RotatingMap(2)
         for spout in self.spouts:
             spout.fail_pending()
 
     def inbox_bytes(self) -> int:
         """The size of what has been delivered and not yet been taken in."""
-        return sum(len(frame.payload) for frame in list(self._delivered))
+        return self.arrivals.waiting_bytes()
 
     def turn(self) -> bool:
         """Do a slice of work, some milliseconds unless user code takes longer; whether there was any."""
@@ -266,7 +269,7 @@ class Slot:
         for spout in self.spouts:
             spout.collector.now = now
         busy = self._shop.run_posted()
-        busy |= self._take_in()
+        busy |= self.arrivals.take_in(lambda: self._queued() < BACKLOG)
         if now >= self._next_timer:
             self._run_timers(now)
             busy = True
@@ -275,9 +278,13 @@ class Slot:
         for spout in self.spouts:
             spout.set_active(self.active)
             busy |= spout.tell_outcomes()
-        if self.active and self._has_room():
-            busy |= self._poll_spouts()
-            busy |= self._run_bolts(self.clock.monotonic() + TURN_SECS)
+        for _ in range(POLL_ROUNDS):
+            if not (self.active and self._has_room() and self._poll_spouts(until)):
+                break
+            busy = True
+            self._run_bolts(self.clock.monotonic() + TURN_SECS)
+            for spout in self.spouts:
+                spout.tell_outcomes()
         self.outbox.seal()
         return busy
 
@@ -294,18 +301,15 @@ class Slot:
         task = self._shop.running
         return f"{task.component_id}:{task.task_id}" if task is not None else f"slot {self.number}"
 
-    def _poll_spouts(self) -> bool:
-        """Poll every spout once, or as many as there is time for; the next turn begins with the next spout."""
-        emitted = False
-        most = max(FEWEST_POLLS, POLLS // max(1, len(self.spouts)))
-        until = self.clock.monotonic() + TURN_SECS
+    def _poll_spouts(self, until: float) -> bool:
+        """Poll one spout after the other for one round, or until `until`; the next round begins with the next spout."""
+        emitted = 0
         for _ in range(len(self.spouts)):
-            spout = self.spouts[0]
-            self.spouts.rotate(-1)
-            emitted |= spout.poll(most, until)
-            if self.clock.monotonic() >= until:
+            if emitted >= self._round_polls or self.clock.monotonic() >= until:
                 break
-        return emitted
+            emitted += self.spouts[0].poll(self._spout_polls, until)
+            self.spouts.rotate(-1)
+        return emitted > 0
 
     def _run_bolts(self, until: float) -> bool:
         """Run the bolts until their queues are empty, or until `until`."""
@@ -326,59 +330,6 @@ class Slot:
     def work_done(self) -> int:
         """How many tuples the spouts have emitted and the bolts have executed."""
         return sum(task.collector.emits for task in self.spouts) + sum(task.stats.executed for task in self.bolts)
-
-    def _take_in(self) -> bool:
-        """Unpack what was delivered, as much as the queues should hold: packed it takes a tenth of the memory."""
-        took = bool(self._delivered)
-        while self._delivered and self._queued() < BACKLOG:
-            frame = decode(self._delivered.popleft().payload, self._shop.codec)
-            task = self.tasks.get(frame.target)
-            if isinstance(frame, AckFrame) and isinstance(task, SpoutTask):
-                self._take_acks(frame, task)
-            elif isinstance(frame, TupleFrame) and isinstance(task, BoltTask):
-                self._take_tuples(frame, task)
-            else:
-                raise SerializationError(f"slot {self.number} got a frame for task {frame.target}, which is not in it")
-        return took
-
-    def _take_acks(self, frame: AckFrame, task: SpoutTask) -> None:
-        for root, edges in zip(frame.acked_roots, frame.acked_edges, strict=True):
-            task.part_acked(root, edges)
-        for root in frame.failed_roots:
-            task.part_failed(root)
-        for root in frame.reset_roots:
-            task.reset_root(root)
-
-    def _take_tuples(self, frame: TupleFrame, task: BoltTask) -> None:
-        origin = self._origin(frame.source, frame.stream)
-        append = task.inbox.append
-        at = 0
-        for index, values in enumerate(frame.rows):
-            count = 1 if frame.counts is None else frame.counts[index]
-            tree = join([self._arrived(frame, anchor) for anchor in range(at, at + count)])
-            tree.open += 1
-            append(new_tuple(values, origin, tree))
-            at += count
-
-    def _arrived(self, frame: TupleFrame, anchor: int) -> Tree:
-        """The part of a root's tree in this slot, with one more edge into it."""
-        root_id = frame.roots[anchor]
-        branch = self._branches.get(root_id)
-        if branch is None:
-            branch = self._branches.newest[root_id] = Branch(root_id, frame.homes[anchor], self.outbox)
-        branch.edge ^= frame.edges[anchor]
-        return branch
-
-    def _forget(self, branch: Branch) -> None:
-        self._branches.pop(branch.root_id)
-
-    def _origin(self, source: int, stream: str) -> Origin:
-        origin = self._origins.get((source, stream))
-        if origin is None:
-            component = self.plan.component_of[source]
-            fields = self.plan.outputs_of(component)[stream].fields
-            origin = self._origins[source, stream] = Origin(component, source, stream, fields)
-        return origin
 
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Have `wake` called when another thread has given the slot something to do."""
@@ -417,43 +368,3 @@ def _prepared(chooser: Any, bolt_id: str, context: TopologyContext, source: Glob
             f"{source.stream_id!r} of {source.component_id!r} raised {type(exc).__name__}: {exc}"
         ) from exc
     return copied
-
-
-def load_component(id_: str, pickled: bytes) -> Any:
-    """A fresh instance of a component."""
-    try:
-        return cloudpickle.loads(pickled)
-    except ModuleNotFoundError as exc:
-        raise SerializationError(
-            f"component {id_!r} needs the module {exc.name!r}, which is not to be found here; install it or ship it"
-        ) from exc
-    except Exception as exc:
-        raise SerializationError(f"component {id_!r} cannot be unpickled: {type(exc).__name__}: {exc}") from exc
-
-
-def pickle_components(plan: Plan) -> dict[str, bytes]:
-    """Every component as bytes; one that cannot be pickled is an error that names it and the attribute."""
-    for source, spec, grouping in plan.topology.subscriptions():
-        if isinstance(grouping, CustomGrouping):
-            _pickled(f"custom grouping of {spec.id!r} on {source.component_id!r}", grouping.chooser)
-    return {id_: _pickled(f"component {id_!r}", spec.component) for id_, spec in plan.specs.items()}
-
-
-def _pickled(what: str, component: Any) -> bytes:
-    try:
-        pickled: bytes = cloudpickle.dumps(component)
-        return pickled
-    except Exception as exc:
-        attribute = _unpicklable_attribute(component)
-        at = f" because of its attribute {attribute!r}" if attribute else ""
-        raise SerializationError(f"{what} cannot be pickled{at}: {exc}; create it in open or prepare instead") from exc
-
-
-def _unpicklable_attribute(component: Any) -> str | None:
-    attributes: dict[str, Any] = getattr(getattr(component, "wrapped", component), "__dict__", {})
-    for name, value in attributes.items():
-        try:
-            cloudpickle.dumps(value)
-        except Exception:
-            return name
-    return None

@@ -6,20 +6,17 @@ import logging
 import random
 import sys
 from collections.abc import Callable, Mapping
-from threading import get_ident
 from typing import Any
 
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.runtime.spout_collector import SpoutCollector
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root
-from pystorm_spark.topology.collector import MISSING, SpoutOutputCollector, spout_emit
 from pystorm_spark.topology.component import Spout
-from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.hooks import SpoutAckInfo, SpoutFailInfo
-from pystorm_spark.topology.tuple import Tuple
 
 log = logging.getLogger(__name__)
 
@@ -28,106 +25,6 @@ FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the lo
 LONGEST_PAUSE_SECS = 5.0
 BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
 MAX_BURST = 64  # calls of next_tuple between two looks at the clock
-
-
-class SpoutCollector(SpoutOutputCollector):
-    """The collector of one spout task."""
-
-    def __init__(self, task: SpoutTask) -> None:
-        self._task = task
-        self._shop = task.shop
-        self._routes = task.user_routes
-        self.default: Route | None = None  # the route of the default stream
-        self._watched = task.debug
-        self._thread = 0  # that may take the short way through `emit`: the slot's own, none (0) while hooks watch
-        self.emits = 0
-        self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
-        self.bucket = task.pending.newest  # where new roots are pending
-        self.tracking: bool = task.conf["topology.acker.executors"] != 0
-
-    def emit(
-        self,
-        values: Any,
-        *more: Any,
-        message_id: Any = None,
-        stream: str = DEFAULT_STREAM,
-    ) -> list[int]:
-        if more:
-            stream, values, message_id = spout_emit("emit", (values, *more), message_id=message_id, stream=stream)
-        if get_ident() != self._thread:
-            return self._emit_unusual(stream, values, message_id)
-        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
-        if route is None or type(values) is not list or len(values) != route.arity:
-            route, values = self._task.checked(stream, values)
-        self.emits += 1
-        pick = route.pick
-        if pick is None:
-            ports = route.choose(values)
-        else:
-            try:
-                port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
-            except (KeyError, TypeError):
-                port = pick(values)
-            if port.append is not None and message_id is not None and self.tracking:
-                root = Root()  # `new_root` and `new_tuple`, without the calls
-                root.open = 1
-                root.root_id = 0
-                root.task = self._task
-                root.message_id = message_id
-                root.emitted_at = self.now
-                root.bucket = bucket = self.bucket
-                tup = Tuple()
-                tup.values = values
-                tup._origin = route.origin
-                tup._tree = root
-                port.append(tup)
-                bucket[root] = None
-                route.emitted += 1
-                return [port.task_id]
-            ports = (port,)
-        self._task.launch(route, ports, values, message_id)
-        return [port.task_id for port in ports]
-
-    def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
-        stream, values, message_id = spout_emit("emit_direct", args, **kwargs)
-        self._emit_unusual(stream, values, message_id, task_id)
-
-    def report_error(self, error: BaseException) -> None:
-        if get_ident() != self._shop.thread:
-            self._shop.post(lambda: self._task.report_from_user(error))
-        else:
-            self._task.report_from_user(error)
-
-    def pending_count(self) -> int:
-        return len(self._task.pending)
-
-    def flush(self) -> None:
-        pass
-
-    def watch(self) -> None:
-        self._watched = True
-        self._thread = 0
-
-    def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
-        """Emit with hooks, from another thread, or to one task."""
-        route, values = self._task.checked(stream, values)
-        with self._shop.lock:
-            ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
-        out_tasks = [port.task_id for port in ports]
-        row = self._task.row_for(route, ports, values)  # here, because it may raise
-
-        def launch() -> None:
-            self.emits += 1
-            self._task.launch(route, ports, values, message_id, row)
-            if self._watched:
-                self._task.tell_emit(route, values, out_tasks)
-
-        if get_ident() == self._shop.thread:
-            self._thread = 0 if self._watched else self._shop.thread
-            launch()
-        else:
-            self._shop.post(lambda: self._task.guard(launch, "emit of another thread"))
-        return out_tasks
 
 
 class SpoutTask(Task):
@@ -170,16 +67,17 @@ class SpoutTask(Task):
 
     # Emitting.
 
-    def poll(self, most: int, until: float) -> bool:
-        """Call `next_tuple` up to `most` times until `until`; whether anything was emitted."""
+    def poll(self, most: int, until: float) -> int:
+        """Call `next_tuple` up to `most` times until `until`; how many tuples were emitted."""
         collector = self.collector
         collector.now = self.clock.monotonic()
         if not self._active or collector.now < self._paused_until:
-            return False
+            return 0
         self.shop.running = self
         before = emits = collector.emits
         next_tuple, newest = self.spout.next_tuple, self.pending.newest
-        room = sys.maxsize if self._limit is None else self._limit - (len(self.pending) - len(newest))
+        limit = self._limit
+        room = sys.maxsize if limit is None else limit - (len(self.pending) - len(newest))
         empty = 0
         while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
             burst = min(most, self._burst)
@@ -190,9 +88,10 @@ class SpoutTask(Task):
                         empty += 1
                         break
                     emits = collector.emits
-                    empty = 0
-                    if len(newest) >= room:
+                    if limit is not None and len(newest) >= room:
                         break
+                else:
+                    empty = 0
             except BaseException as exc:
                 self._pause(exc)
                 break
@@ -202,7 +101,7 @@ class SpoutTask(Task):
             slow = now - collector.now > BURST_SECS
             self._burst = max(1, self._burst // 2) if slow else min(MAX_BURST, 2 * self._burst)
             collector.now = now
-        return collector.emits != before
+        return collector.emits - before
 
     def next_poll(self) -> float:
         """When the spout may be called again, if an exception has paused it; else 0."""

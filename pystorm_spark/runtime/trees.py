@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pystorm_spark.topology.tuple import NoTree, Tree
 
 if TYPE_CHECKING:
-    from pystorm_spark.runtime.bolt_task import BoltCollector
+    from pystorm_spark.runtime.bolt_collector import BoltCollector
     from pystorm_spark.runtime.frames import Outbox
     from pystorm_spark.runtime.spout_task import SpoutTask
 

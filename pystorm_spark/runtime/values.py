@@ -10,19 +10,16 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 import importlib
-import io
 import operator
-import pickle
 import sys
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum
 from functools import lru_cache, partial
 from types import MemberDescriptorType, NoneType
-from typing import Any, ClassVar, Protocol
+from typing import Any
 from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
 
@@ -30,54 +27,16 @@ import cloudpickle
 from msgpack import ExtType, Packer, Unpacker, unpackb
 
 from pystorm_spark.errors import SerializationError
+from pystorm_spark.runtime.arrays import lower_numpy, restore_array, restore_numpy_text
+from pystorm_spark.runtime.extension import Ext, Pickling, Restorer, Unpack, extension
 
 ATOMS: frozenset[type] = frozenset({NoneType, bool, int, float, str, bytes})
 MAX_DEPTH = 100  # levels of nesting; what is deeper, or holds itself, is pickled whole
 # One `unpackb` keeps 40 KB on the C stack: nested a hundred times it would overflow the stack of a thread.
 STACK_LEVELS = 4
-FORBIDDEN = "`topology.fall.back.on.pickle: false` forbids"
 MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
 
-Unpack = Callable[[bytes], Any]
 Lowerer = Callable[["Lowering", Any, int], object]
-Restorer = Callable[[Unpack, bytes], object]
-
-
-class Ext(IntEnum):
-    """The extension types on the wire: never change or reuse a number without raising `codec.FORMAT_VERSION`."""
-
-    INT = 1
-    TUPLE = 2
-    SET = 3
-    FROZENSET = 4
-    DICT = 5
-    DATETIME = 6
-    DATE = 7
-    TIME = 8
-    TIMEDELTA = 9
-    TIMEZONE = 10
-    ZONE_INFO = 11
-    DECIMAL = 12
-    UUID = 13
-    ENUM = 14
-    DATACLASS = 15
-    NUMPY_ARRAY = 16
-    NUMPY_SCALAR = 17
-    NUMPY_TEXT = 18
-    PICKLE = 19
-
-
-def extension(code: Ext, data: bytes) -> ExtType:
-    """`ExtType(code, data)` in half the time: its checks of both arguments are left out."""
-    return tuple.__new__(ExtType, (code, data))
-
-
-class Pickling(Protocol):
-    """What becomes of a value that has no extension type."""
-
-    def dump(self, value: object) -> ExtType: ...
-
-    def load(self, unpack: Unpack, data: bytes) -> object: ...
 
 
 class TooDeepError(Exception):
@@ -157,17 +116,12 @@ def _restore(restorers: dict[int, Restorer], unpack: Unpack, code: int, data: by
     return restore(unpack, data)
 
 
-def type_name(kind: type) -> str:
-    """The name of `kind` as an error message shows it."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _lowerer(kind: type) -> Lowerer:
     if issubclass(kind, Enum):
         return _lower_enum
     if dataclasses.is_dataclass(kind):
         return _lower_dataclass
-    return _lower_numpy if kind.__module__ == "numpy" else _lower_other
+    return lower_numpy if kind.__module__ == "numpy" else _lower_other
 
 
 def _lower_other(lower: Lowering, value: object, depth: int) -> object:
@@ -322,135 +276,6 @@ def _resolve(reference: str) -> object:
     return operator.attrgetter(qualname)(sys.modules.get(module) or importlib.import_module(module))
 
 
-def _numpy() -> Any:
-    """NumPy, imported only once a value needs it; untyped, as its stubs are for newer Pythons than ours."""
-    return importlib.import_module("numpy")
-
-
-def _lower_numpy(lower: Lowering, value: Any, depth: int) -> object:
-    np = _numpy()
-    kind = type(value)
-    if kind in (np.str_, np.bytes_):  # an array, or NumPy's own `str()`, would drop the NULs at their ends
-        return lower.extension(Ext.NUMPY_TEXT, str.__str__(value) if kind is np.str_ else bytes(value))
-    array = np.asarray(value)
-    description = _described(array.dtype)
-    if description is None or kind not in (np.ndarray, array.dtype.type):
-        return lower.pickled(value)
-    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    code = Ext.NUMPY_ARRAY if kind is np.ndarray else Ext.NUMPY_SCALAR
-    return lower.extension(code, [description, list(array.shape), order, array.tobytes(order)])
-
-
-def _restore_array(unpack: Unpack, data: bytes) -> Any:
-    np = _numpy()
-    description, shape, order, raw = unpack(data)
-    array = np.ndarray(shape, _dtype(description), bytearray(raw), order=order)
-    if array.nbytes != len(raw):
-        raise SerializationError(f"an array of {array.nbytes} bytes came with {len(raw)}")
-    return array
-
-
-def _restore_numpy_text(unpack: Unpack, data: bytes) -> object:
-    np = _numpy()
-    text = unpack(data)
-    return np.str_(text) if isinstance(text, str) else np.bytes_(text)
-
-
-def _described(dtype: Any) -> object:
-    """What `_dtype` makes `dtype` of again: its name, `[base, shape]` or its fields; None if it cannot be told."""
-    if dtype.hasobject or dtype.metadata:
-        return None
-    candidates = [dtype.str, dtype.str[0] + dtype.char]  # the second for the twins of one size: long and long long
-    if dtype.subdtype is not None:
-        candidates = [[_described(dtype.subdtype[0]), list(dtype.subdtype[1])]]
-    elif dtype.names is not None:
-        candidates = [_described_fields(dtype)]
-    for candidate in candidates:
-        with suppress(TypeError, ValueError):
-            if _is_same_dtype(_dtype(candidate), dtype):
-                return candidate
-    return None
-
-
-def _described_fields(dtype: Any) -> dict[str, object]:
-    fields = [dtype.fields[name] for name in dtype.names]
-    return {
-        "names": list(dtype.names),
-        "formats": [_described(field[0]) for field in fields],
-        "offsets": [field[1] for field in fields],
-        "itemsize": dtype.itemsize,
-        "aligned": dtype.isalignedstruct,
-    }
-
-
-def _dtype(description: Any) -> Any:
-    np = _numpy()
-    if isinstance(description, str):
-        return np.dtype(description)
-    if isinstance(description, list):
-        base, shape = description
-        return np.dtype((_dtype(base), tuple(shape)))
-    return np.dtype({**description, "formats": [_dtype(item) for item in description["formats"]]})
-
-
-def _is_same_dtype(one: Any, other: Any) -> bool:
-    return (
-        one == other
-        and one.type is other.type
-        and one.char == other.char
-        and one.isalignedstruct == other.isalignedstruct
-    )
-
-
-class CloudPickling:
-    """Pickles what has no extension type, classes of `__main__` and local ones by value."""
-
-    def dump(self, value: object) -> ExtType:
-        buffer = io.BytesIO()
-        try:
-            _ValuePickler(buffer).dump(value)
-        except Exception as error:
-            raise SerializationError(f"a {type_name(type(value))} cannot be pickled: {error}") from error
-        return extension(Ext.PICKLE, buffer.getvalue())
-
-    def load(self, unpack: Unpack, data: bytes) -> object:
-        return pickle.loads(data)
-
-
-class NoPickling:
-    """Refuses what has no extension type."""
-
-    def dump(self, value: object) -> ExtType:
-        raise SerializationError(f"a {type_name(type(value))} travels only by pickle, which {FORBIDDEN}")
-
-    def load(self, unpack: Unpack, data: bytes) -> object:
-        raise SerializationError(f"a value arrived by pickle, which {FORBIDDEN}")
-
-
-def _refuse_file(file: io.TextIOWrapper) -> object:
-    raise pickle.PicklingError("an open file belongs to its process")
-
-
-def _reduce_memoryview(view: memoryview) -> tuple[Callable[..., memoryview], tuple[object, ...]]:
-    data = view.tobytes() if view.readonly else bytearray(view.tobytes())
-    state = (data, view.format, view.shape)
-    _restore_memoryview(*state)  # a format that cannot be restored is refused here, not at the receiver
-    return _restore_memoryview, state
-
-
-def _restore_memoryview(data: bytes | bytearray, form: Any, shape: Any) -> memoryview:
-    flat = memoryview(data)
-    return flat.cast(form) if len(shape) == 1 else flat.cast(form, shape)
-
-
-class _ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle, but it does not send an open file as its text nor a memoryview as bytes."""
-
-    dispatch_table: ClassVar[ChainMap[type, Any]] = ChainMap(
-        {io.TextIOWrapper: _refuse_file, memoryview: _reduce_memoryview}, cloudpickle.Pickler.dispatch_table
-    )
-
-
 LOWERERS: dict[type, Lowerer] = {
     int: _lower_int,
     list: _lower_list,
@@ -486,7 +311,7 @@ RESTORERS: dict[int, Restorer] = {
     Ext.UUID: _restore_uuid,
     Ext.ENUM: _restore_enum,
     Ext.DATACLASS: _restore_dataclass,
-    Ext.NUMPY_ARRAY: _restore_array,
-    Ext.NUMPY_SCALAR: lambda unpack, data: _restore_array(unpack, data)[()],
-    Ext.NUMPY_TEXT: _restore_numpy_text,
+    Ext.NUMPY_ARRAY: restore_array,
+    Ext.NUMPY_SCALAR: lambda unpack, data: restore_array(unpack, data)[()],
+    Ext.NUMPY_TEXT: restore_numpy_text,
 }

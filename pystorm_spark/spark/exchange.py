@@ -62,8 +62,9 @@ def run_chain(sc: SparkContext, order: Order, exchanges: int) -> dict[int, str]:
     slots = len(order.addresses)
     rdd: RDD[Any] = sc.parallelize([], slots)
     for number in range(exchanges):
-        rdd = _shuffled(rdd.mapPartitionsWithIndex(Visit(order, number, is_last=False), True), slots)
-    return dict(rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True), True).collect())
+        # Not preserving the partitioning: an RDD that Spark takes for partitioned already is not shuffled.
+        rdd = _shuffled(rdd.mapPartitionsWithIndex(Visit(order, number, is_last=False)), slots)
+    return dict(rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True)).collect())
 
 
 def _shuffled(keyed: RDD[Any], slots: int) -> RDD[Any]:

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, REBALANCING, Tally, TopologyHandle, TopologyInfo
 from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
+from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.runtime.slot import pickle_components
 from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Order, run_chain

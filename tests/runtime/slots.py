@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
-from pystorm_spark.runtime.slot import Slot, pickle_components
+from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.trees import Joint
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
@@ -165,7 +166,7 @@ class Mesh:
         """What the slots still remember of trees; empty when nothing is under way and nothing has leaked."""
         found = Counter()
         for slot in self.slots:
-            found["branches"] += len(slot._branches)
+            found["branches"] += len(slot.arrivals.branches)
             for task in slot.spouts:
                 found["pending"] += len(task.pending)
                 found["left"] += len(task._left)

@@ -518,7 +518,7 @@ def test_a_frame_for_a_task_that_is_not_in_the_slot_is_refused():
     mesh.spout().emit("root", mesh.tasks("bolt")[1])
     mesh.turn(0)
     mesh.slots[0].deliver(mesh.wire)
-    with pytest.raises(SerializationError, match="slot 0 got a frame for task 4, which is not in it"):
+    with pytest.raises(SerializationError, match="a frame came for task 4, which is not in this slot"):
         mesh.slots[0].turn()
 
 

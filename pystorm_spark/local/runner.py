@@ -1,0 +1,161 @@
+"""Runners: who turns a topology. A thread of its own, or the caller in simulated time."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from pystorm_spark.cluster import KILLED
+from pystorm_spark.errors import StormError
+from pystorm_spark.local.topology import LocalTopology
+
+log = logging.getLogger(__name__)
+
+STUCK_SECS = 30.0  # how long the end of a topology waits for user code that does not return
+LONGEST_REST_SECS = 0.008  # between two looks at spouts that had nothing
+
+
+class SimulatedClock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    time = monotonic
+
+    def move_to(self, now: float) -> None:
+        self._now = max(self._now, now)
+
+
+class Runner:
+    """Makes calls on a topology, and turns it, in a thread of its own."""
+
+    def __init__(self, topology: LocalTopology) -> None:
+        self._topology = topology
+        self._calls: deque[tuple[Callable[[], None], threading.Event, list[BaseException]]] = deque()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._idle_turns = 0
+        topology.on_wake = self._wake.set
+        self._thread = threading.Thread(target=self._run, name=f"pystorm-{topology.name}", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Have `function` called between two turns, and wait for it; raises what it raises."""
+        if threading.current_thread() is self._thread:
+            function()
+            return
+        done, errors = threading.Event(), list[BaseException]()
+        self._calls.append((function, done, errors))
+        self._wake.set()
+        for waited in itertools.count(1):
+            if done.wait(1):
+                break
+            if not self._thread.is_alive():
+                raise StormError(f"topology {self._topology.name!r} has ended")
+            if waited % STUCK_SECS == 0:
+                log.warning("topology %s: still waiting for user code to return", self._topology.name)
+        if errors:
+            raise errors[0]
+
+    def rest(self, secs: float) -> None:
+        """Let the topology go on for `secs`."""
+        self._topology.ended.wait(secs)
+
+    def stop(self) -> None:
+        """End the thread after its current turn."""
+        self._stopping = True
+        self._wake.set()
+        if threading.current_thread() is self._thread:
+            return
+        self._thread.join(STUCK_SECS)
+        if self._thread.is_alive():
+            raise StormError(
+                f"topology {self._topology.name!r} does not end: user code has not returned for {STUCK_SECS:g} s"
+            )
+
+    def _run(self) -> None:
+        topology = self._topology
+        try:
+            while not self._stopping:
+                self._make_calls()
+                if topology.turn():
+                    self._idle_turns = 0
+                else:
+                    self._rest()
+        except BaseException as exc:
+            log.error("topology %s ended: %s", topology.name, exc)
+            topology.error = exc
+        finally:
+            topology.close()
+            topology.status = KILLED
+            topology.ended.set()
+            self._make_calls()
+
+    def _make_calls(self) -> None:
+        while self._calls:
+            function, done, errors = self._calls.popleft()
+            try:
+                function()
+            except BaseException as exc:
+                errors.append(exc)
+            done.set()
+
+    def _rest(self) -> None:
+        """Wait until there may be something to do; the longer there was nothing, the longer."""
+        self._idle_turns += 1
+        slot = self._topology.slot
+        secs = 0.1
+        if slot is not None and slot.is_open:
+            wait_ms = self._topology.plan.conf["topology.sleep.spout.wait.strategy.time.ms"]
+            if slot.active and slot.spouts:
+                secs = min(wait_ms / 1000 * 2 ** min(self._idle_turns // 64, 3), max(LONGEST_REST_SECS, wait_ms / 1000))
+            secs = min(secs, max(0.0, slot.next_due() - self._topology.clock.monotonic()))
+        if self._wake.wait(secs):
+            self._wake.clear()
+
+
+class SimulatedRunner:
+    """Makes calls on a topology at once; it is turned by `LocalCluster.advance_time` and `wait_until_idle` only."""
+
+    def __init__(self, topology: LocalTopology, advance: Callable[[float], None]) -> None:
+        self._topology = topology
+        self._advance = advance
+
+    def call(self, function: Callable[[], None]) -> None:
+        function()
+
+    def rest(self, secs: float) -> None:
+        self._advance(secs)
+
+    def stop(self) -> None:
+        self._topology.close()
+        self._topology.status = KILLED
+        self._topology.ended.set()
+
+    def next_due(self) -> float:
+        """When the topology has something to do by the clock."""
+        slot = self._topology.slot
+        return slot.next_due() if slot is not None and slot.is_open else math.inf
+
+    def work_done(self) -> int:
+        """How much the topology's slot has emitted and executed."""
+        slot = self._topology.slot
+        return slot.work_done() if slot is not None else 0
+
+    def turn(self) -> bool:
+        """One turn; an error that ends the topology is kept for `await_termination`."""
+        try:
+            return self._topology.turn()
+        except BaseException as exc:
+            log.error("topology %s ended: %s", self._topology.name, exc)
+            self._topology.error = exc
+            self.stop()
+            return False

@@ -1,0 +1,128 @@
+"""LocalTopology: one topology of a `LocalCluster`."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+
+from pystorm_spark.clock import Clock
+from pystorm_spark.cluster import ACTIVE, INACTIVE, Tally, TopologyHandle, TopologyInfo
+from pystorm_spark.errors import NotAliveError
+from pystorm_spark.runtime.bolt_task import SlotCrash
+from pystorm_spark.runtime.components import pickle_components
+from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.slot import Slot
+
+log = logging.getLogger(__name__)
+
+
+class LocalTopology(TopologyHandle):
+    """One topology of a `LocalCluster`: its slot, its status, and what its earlier slots have counted."""
+
+    def __init__(self, name: str, plan: Plan, clock: Clock, rng: random.Random) -> None:
+        self.name = name
+        self.id = plan.storm_id
+        self.status = INACTIVE
+        self.plan = plan
+        self.clock = clock
+        self.ended = threading.Event()
+        self.error: BaseException | None = None
+        self.slot: Slot | None = None
+        self._rng = rng
+        self._components = pickle_components(plan)
+        self._started_at = clock.monotonic()
+        self._past = Tally(plan.specs)  # of slots that are gone
+        self._deaths = 0  # in a row, without an ack in between
+        self.on_wake: Callable[[], None] = lambda: None
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        ended = self.ended.wait(timeout)
+        if ended and self.error is not None:
+            raise self.error
+        return ended
+
+    # All of these are called in the thread that turns the slot.
+
+    def check_components(self) -> None:
+        """Build the slot without opening anything, so that what cannot be loaded is known at once."""
+        self.slot = Slot(self.plan, 0, self._components, self.clock, self._rng)
+
+    def activate(self) -> None:
+        if self.ended.is_set():
+            raise NotAliveError(f"topology {self.name!r} has ended")
+        if self.slot is None or not self.slot.is_open:
+            self._open()
+        self._slot.active = True
+        self.status = ACTIVE
+
+    def deactivate(self) -> None:
+        if self.slot is not None:
+            self.slot.active = False
+        self.status = INACTIVE
+
+    def _open(self) -> None:
+        slot = self.slot or Slot(self.plan, 0, self._components, self.clock, self._rng)
+        self.slot = None  # one that could not be opened is not tried again
+        slot.on_wake(self.on_wake)
+        slot.open()
+        self.slot = slot
+
+    @property
+    def _slot(self) -> Slot:
+        assert self.slot is not None
+        return self.slot
+
+    def turn(self) -> bool:
+        """One turn of the slot; a slot that user code has crashed is replaced. Whether there was anything to do."""
+        if self.slot is None or not self.slot.is_open:
+            return False
+        try:
+            return self.slot.turn()
+        except SlotCrash as crash:
+            self._restart(crash)
+            return True
+
+    def _restart(self, crash: SlotCrash) -> None:
+        lost = self._slot
+        progressed = any(task.counted().acked for task in lost.tasks.values())
+        self._deaths = 0 if progressed else self._deaths + 1
+        self._keep_counts(lost)
+        self.slot = None
+        if self._deaths > self.plan.conf["topology.slot.max.restarts"]:
+            raise crash.as_error() from crash.cause
+        log.error("topology %s: the slot is started anew: %s", self.name, crash)
+        self._open()
+        self._slot.active = self.status == ACTIVE
+
+    def replace(self, plan: Plan) -> None:
+        """Close all tasks and open them anew, by another plan."""
+        was_open = self.close()
+        self.plan = plan
+        self.slot = None
+        if was_open:
+            self._open()
+
+    def close(self) -> bool:
+        """Close what is open; whether anything was."""
+        slot = self.slot
+        if slot is None or not slot.is_open:
+            return False
+        slot.active = False
+        slot.close()
+        self._keep_counts(slot)
+        self.slot = None
+        return True
+
+    def _keep_counts(self, slot: Slot) -> None:
+        for task in slot.tasks.values():
+            self._past.add_ended(task.component_id, task.counted(), task.errors)
+
+    def info(self) -> TopologyInfo:
+        plan, slot, tally = self.plan, self.slot, self._past.copy()
+        for task in slot.tasks.values() if slot is not None else ():
+            tally.add(task.component_id, task.counted(), list(task.errors))
+        uptime = self.clock.monotonic() - self._started_at
+        components = tally.components(plan.topology, plan.tasks)
+        return TopologyInfo(self.name, self.id, self.status, uptime, 1, dict(plan.conf), tally.pending, components)

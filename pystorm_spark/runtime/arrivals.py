@@ -1,0 +1,112 @@
+"""Internal. Arrivals: frames from other slots, until they are tuples in a queue or news for a spout."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from pystorm_spark.errors import SerializationError
+from pystorm_spark.runtime.bolt_task import BoltTask
+from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode
+from pystorm_spark.runtime.frames import Frame, Outbox
+from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.rotating import RotatingMap
+from pystorm_spark.runtime.spout_task import SpoutTask
+from pystorm_spark.runtime.task import Task
+from pystorm_spark.runtime.trees import Branch, join
+from pystorm_spark.topology.tuple import Origin, Tuple, new_tuple
+
+
+class Arrivals:
+    """What was delivered to a slot, and the parts of trees that came with it."""
+
+    def __init__(self, plan: Plan, codec: ValueCodec, tasks: Mapping[int, Task], outbox: Outbox) -> None:
+        # A branch that expires is only not found any more: it sends its own value home, whenever it drains.
+        self.branches: RotatingMap[int, Branch] = RotatingMap(2)
+        self._plan = plan
+        self._codec = codec
+        self._tasks = tasks
+        self._outbox = outbox
+        self._delivered: deque[Frame] = deque()
+        self._origins: dict[tuple[int, str], Origin] = {}
+        outbox.forget = lambda branch: self.branches.pop(branch.root_id)
+
+    def deliver(self, frames: Iterable[Frame]) -> None:
+        self._delivered.extend(frames)
+
+    def waiting_bytes(self) -> int:
+        """The size of what has not yet been taken in."""
+        return sum(len(frame.payload) for frame in list(self._delivered))
+
+    def clear(self) -> None:
+        """Forget all that came."""
+        self._delivered.clear()
+        self.branches = RotatingMap(2)
+
+    def rotate(self) -> None:
+        """A message timeout has passed."""
+        self.branches.rotate()
+
+    def take_in(self, has_room: Callable[[], bool]) -> bool:
+        """Unpack what was delivered while there is room for it: packed it takes a tenth of the memory."""
+        took = bool(self._delivered)
+        while self._delivered and has_room():
+            frame = decode(self._delivered.popleft().payload, self._codec)
+            task = self._tasks.get(frame.target)
+            if isinstance(frame, AckFrame) and isinstance(task, SpoutTask):
+                _take_acks(frame, task)
+            elif isinstance(frame, TupleFrame) and isinstance(task, BoltTask):
+                self._take_tuples(frame, task)
+            else:
+                raise SerializationError(f"a frame came for task {frame.target}, which is not in this slot")
+        return took
+
+    def _take_tuples(self, frame: TupleFrame, task: BoltTask) -> None:
+        if frame.counts is None:
+            self._take_single_anchored(frame, task)
+            return
+        origin = self._origin(frame.source, frame.stream)
+        at = 0
+        for values, count in zip(frame.rows, frame.counts, strict=True):
+            anchors = range(at, at + count)
+            at += count
+            tree = join([self._entered(frame.roots[i], frame.homes[i], frame.edges[i]) for i in anchors])
+            tree.open += 1
+            task.inbox.append(new_tuple(values, origin, tree))
+
+    def _take_single_anchored(self, frame: TupleFrame, task: BoltTask) -> None:
+        """The same for the common frame, in which every tuple belongs to one tree."""
+        origin = self._origin(frame.source, frame.stream)
+        append, entered = task.inbox.append, self._entered
+        for values, root_id, home, edge in zip(frame.rows, frame.roots, frame.homes, frame.edges, strict=True):
+            tup = Tuple()  # `new_tuple`, without the call
+            tup.values = values
+            tup._origin = origin
+            tup._tree = branch = entered(root_id, home, edge)
+            branch.open += 1
+            append(tup)
+
+    def _entered(self, root_id: int, home: int, edge: int) -> Branch:
+        """The part of a root's tree in this slot, with one more edge into it."""
+        branch = self.branches.newest.get(root_id) or self.branches.get(root_id)
+        if branch is None:
+            branch = self.branches.newest[root_id] = Branch(root_id, home, self._outbox)
+        branch.edge ^= edge
+        return branch
+
+    def _origin(self, source: int, stream: str) -> Origin:
+        origin = self._origins.get((source, stream))
+        if origin is None:
+            component = self._plan.component_of[source]
+            fields = self._plan.outputs_of(component)[stream].fields
+            origin = self._origins[source, stream] = Origin(component, source, stream, fields)
+        return origin
+
+
+def _take_acks(frame: AckFrame, task: SpoutTask) -> None:
+    for root, edges in zip(frame.acked_roots, frame.acked_edges, strict=True):
+        task.part_acked(root, edges)
+    for root in frame.failed_roots:
+        task.part_failed(root)
+    for root in frame.reset_roots:
+        task.reset_root(root)

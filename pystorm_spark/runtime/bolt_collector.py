@@ -1,0 +1,261 @@
+"""Internal. BoltCollector: a bolt's way out. `emit` and `ack` are the hot path of the engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from pystorm_spark.errors import EmitError
+from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.runtime.trees import UNTRACKED, join
+from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
+from pystorm_spark.topology.fields import DEFAULT_STREAM
+from pystorm_spark.topology.tuple import SETTLED, Tree, Tuple, is_tick
+
+if TYPE_CHECKING:
+    from pystorm_spark.runtime.bolt_task import BoltTask
+
+log = logging.getLogger(__name__)
+
+
+class BoltCollector(OutputCollector):
+    """The collector of one bolt task. `emit` and `ack` are the hot path: nothing is done per tuple that can wait."""
+
+    def __init__(self, task: BoltTask) -> None:
+        self.acked = 0
+        self.failed = 0
+        self.held: dict[Tuple, float] = {}  # {tuple neither acked nor failed by its execute: when that began}
+        self.watched = task.debug
+        self._task = task
+        self._shop = task.shop
+        self._routes = task.user_routes
+        self.default: Route | None = None  # the route of the default stream
+        # The thread that may take the short way through `emit` and `ack`: the slot's own; none (0) while hooks or
+        # debugging watch, or while calls posted by other threads must be made before the next ack.
+        self._thread = 0
+
+    def emit(
+        self,
+        values: Any,
+        *more: Any,
+        anchors: Anchors = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> list[int]:
+        if more:
+            if type(values) is Tuple and len(more) == 1 and anchors is None:
+                anchors, (values,) = values, more
+            else:
+                stream, anchors, values = bolt_emit("emit", (values, *more), anchors=anchors, stream=stream)
+        if get_ident() != self._thread:
+            return self._emit_unusual(stream, anchors, values)
+        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
+        if route is None or type(values) is not list or len(values) != route.arity:
+            route, values = self._task.checked(stream, values)
+        if type(anchors) is Tuple:
+            tree = anchors._tree
+            if tree is SETTLED:
+                raise self._settled_anchor(anchors)
+        elif anchors is None:
+            tree = UNTRACKED
+        else:
+            return self._emit_unusual(stream, anchors, values)
+        ports: Ports
+        pick = route.pick
+        if pick is None:
+            ports = route.choose(values)
+        else:
+            port = route.only
+            if port is None:
+                try:
+                    port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
+                except (KeyError, TypeError):
+                    port = pick(values)
+            if port.append is not None:
+                tup = Tuple()  # `new_tuple`, without the call
+                tup.values = values
+                tup._origin = route.origin
+                tup._tree = tree
+                port.append(tup)
+                tree.open += 1
+                route.emitted += 1
+                return [port.task_id]
+            ports = (port,)
+        self._task.deliver(route, ports, values, tree)
+        route.emitted += 1
+        route.extra += len(ports) - 1
+        return [port.task_id for port in ports]
+
+    def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
+        stream, anchors, values = bolt_emit("emit_direct", args, **kwargs)
+        self._emit_unusual(stream, anchors, values, task_id)
+
+    def ack(self, tup: Tuple) -> None:
+        if get_ident() != self._thread:
+            self._settle_unusual(tup, "ack")
+            return
+        try:
+            # One statement without a call: of two threads that ack at the same time one gets the tree.
+            tree, tup._tree = tup._tree, SETTLED
+        except AttributeError:
+            raise _not_a_tuple("ack", tup) from None
+        if tree is SETTLED:
+            self._settled_already("ack", tup)
+            return
+        if self.held:
+            self._released(tup)
+        self.acked += 1
+        tree.open -= 1
+        if not tree.open:
+            tree.drained()
+
+    def fail(self, tup: Tuple) -> None:
+        if get_ident() != self._thread:
+            self._settle_unusual(tup, "fail")
+            return
+        tree = self._claim(tup, "fail")
+        if tree is not None:
+            self._close(tup, tree, "fail")
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        if not isinstance(tup, Tuple):
+            raise _not_a_tuple("reset_timeout", tup)
+        if get_ident() != self._shop.thread:
+            self._shop.post(lambda: tup._tree.reset_timeout())
+        else:
+            tup._tree.reset_timeout()
+
+    def report_error(self, error: BaseException) -> None:
+        if get_ident() != self._shop.thread:
+            self._shop.post(lambda: self._task.report_from_user(error))
+        else:
+            self._task.report_from_user(error)
+
+    def flush(self) -> None:
+        pass
+
+    def watch(self) -> None:
+        self.watched = True
+        self._thread = 0
+
+    # What is not the hot path.
+
+    def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
+        """Emit with hooks, from another thread, or to one task."""
+        route, values = self._task.checked(stream, values)
+        trees = self._trees(anchors)
+        with self._shop.lock:
+            ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
+        out_tasks = [port.task_id for port in ports]
+        row = self._task.row_for(route, ports, values)  # here, because it may raise
+
+        def deliver() -> None:
+            tree = join(trees) if ports else UNTRACKED
+            try:
+                self._task.deliver(route, ports, values, tree, row)
+            finally:
+                if not tree.open:
+                    tree.drained()  # a joint that has no tuple in this slot
+            route.emitted += 1
+            route.extra += len(ports) - 1
+            if self.watched:
+                self._task.tell_emit(route, values, out_tasks)
+
+        self._make(deliver)
+        return out_tasks
+
+    def _settle_unusual(self, tup: Tuple, verb: str) -> None:
+        """Ack or fail with hooks, or from another thread."""
+        if get_ident() == self._shop.thread:
+            self._attend()
+        with self._shop.lock:
+            tree = self._claim(tup, verb)
+        if tree is not None:
+            self._make(lambda: self._close(tup, tree, verb))
+
+    def _make(self, call: Callable[[], None]) -> None:
+        """Make `call` in the slot's own thread: now if this is it, else before the next ack of this bolt."""
+        if get_ident() == self._shop.thread:
+            self._attend()
+            call()
+        else:
+            self._shop.post(lambda: self._task.guard(call, "emit, ack or fail of another thread"))
+            self._thread = 0
+
+    def _attend(self) -> None:
+        # Set before the calls are made: one that is posted meanwhile clears it again.
+        self._thread = 0 if self.watched else self._shop.thread
+        self._shop.run_posted()
+
+    def _claim(self, tup: Tuple, verb: str) -> Tree | None:
+        """Settle `tup`: its tree, or None if it was settled before."""
+        try:
+            tree, tup._tree = tup._tree, SETTLED
+        except AttributeError:
+            raise _not_a_tuple(verb, tup) from None
+        if tree is SETTLED:
+            self._settled_already(verb, tup)
+            return None
+        return tree
+
+    def _close(self, tup: Tuple, tree: Tree, verb: str) -> None:
+        if self.held:
+            self._released(tup)
+        if verb == "ack" or is_tick(tup):  # which takes itself out of the acked ones
+            self.acked += 1
+        else:
+            self.failed += 1
+        if verb == "fail":
+            tree.fail()
+        tree.open -= 1
+        if not tree.open:
+            tree.drained()
+        if self.watched:
+            self._task.tell_settled(tup, verb)
+
+    def _released(self, tup: Tuple) -> None:
+        began = self.held.pop(tup, None)
+        if began is not None:
+            self._task.stats.process_secs += self._task.clock.monotonic() - began
+            self._task.stats.process_count += 1
+
+    def _trees(self, anchors: Anchors) -> list[Tree]:
+        trees = []
+        for anchor in anchor_tuples(anchors):
+            if anchor._tree is SETTLED:
+                raise self._settled_anchor(anchor)
+            trees.append(anchor._tree)
+        return trees
+
+    def _settled_anchor(self, anchor: Tuple) -> EmitError:
+        return EmitError(
+            f"bolt {self._task.component_id!r} emits anchored to {anchor!r}, which is already acked or failed; "
+            "emit first, then ack"
+        )
+
+    def _settled_already(self, verb: str, tup: Tuple) -> None:
+        log.warning(
+            "%s:%d: %s of %r is ignored: it is already acked or failed; settle each tuple once",
+            self._task.component_id,
+            self._task.task_id,
+            verb,
+            tup,
+        )
+
+
+class UntrackedBoltCollector(BoltCollector):
+    """The collector where there are no ackers: acks and fails do nothing, as in Storm."""
+
+    def ack(self, tup: Tuple) -> None:
+        pass
+
+    def fail(self, tup: Tuple) -> None:
+        pass
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        pass
+
+
+def _not_a_tuple(verb: str, tup: object) -> TypeError:
+    return TypeError(f"{verb} takes a tuple that this bolt received, got {tup!r} of type {type(tup).__name__}")

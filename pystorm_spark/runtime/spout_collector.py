@@ -1,0 +1,117 @@
+"""Internal. SpoutCollector: a spout's way out. `emit` begins a tuple tree."""
+
+from __future__ import annotations
+
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from pystorm_spark.runtime.router import Route
+from pystorm_spark.runtime.trees import Root
+from pystorm_spark.topology.collector import MISSING, SpoutOutputCollector, spout_emit
+from pystorm_spark.topology.fields import DEFAULT_STREAM
+from pystorm_spark.topology.tuple import Tuple
+
+if TYPE_CHECKING:
+    from pystorm_spark.runtime.spout_task import SpoutTask
+
+
+class SpoutCollector(SpoutOutputCollector):
+    """The collector of one spout task."""
+
+    def __init__(self, task: SpoutTask) -> None:
+        self._task = task
+        self._shop = task.shop
+        self._routes = task.user_routes
+        self.default: Route | None = None  # the route of the default stream
+        self._watched = task.debug
+        self._thread = 0  # that may take the short way through `emit`: the slot's own, none (0) while hooks watch
+        self.emits = 0
+        self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
+        self.bucket = task.pending.newest  # where new roots are pending
+        self.tracking: bool = task.conf["topology.acker.executors"] != 0
+
+    def emit(
+        self,
+        values: Any,
+        *more: Any,
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> list[int]:
+        if more:
+            stream, values, message_id = spout_emit("emit", (values, *more), message_id=message_id, stream=stream)
+        if get_ident() != self._thread:
+            return self._emit_unusual(stream, values, message_id)
+        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
+        if route is None or type(values) is not list or len(values) != route.arity:
+            route, values = self._task.checked(stream, values)
+        self.emits += 1
+        pick = route.pick
+        if pick is None:
+            ports = route.choose(values)
+        else:
+            port = route.only
+            if port is None:
+                try:
+                    port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
+                except (KeyError, TypeError):
+                    port = pick(values)
+            if port.append is not None and message_id is not None and self.tracking:
+                root = Root()  # `new_root` and `new_tuple`, without the calls
+                root.open = 1
+                root.root_id = 0
+                root.task = self._task
+                root.message_id = message_id
+                root.emitted_at = self.now
+                root.bucket = bucket = self.bucket
+                tup = Tuple()
+                tup.values = values
+                tup._origin = route.origin
+                tup._tree = root
+                port.append(tup)
+                bucket[root] = None
+                route.emitted += 1
+                return [port.task_id]
+            ports = (port,)
+        self._task.launch(route, ports, values, message_id)
+        return [port.task_id for port in ports]
+
+    def emit_direct(self, task_id: int, *args: Any, **kwargs: Any) -> None:
+        stream, values, message_id = spout_emit("emit_direct", args, **kwargs)
+        self._emit_unusual(stream, values, message_id, task_id)
+
+    def report_error(self, error: BaseException) -> None:
+        if get_ident() != self._shop.thread:
+            self._shop.post(lambda: self._task.report_from_user(error))
+        else:
+            self._task.report_from_user(error)
+
+    def pending_count(self) -> int:
+        return len(self._task.pending)
+
+    def flush(self) -> None:
+        pass
+
+    def watch(self) -> None:
+        self._watched = True
+        self._thread = 0
+
+    def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
+        """Emit with hooks, from another thread, or to one task."""
+        route, values = self._task.checked(stream, values)
+        with self._shop.lock:
+            ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
+        out_tasks = [port.task_id for port in ports]
+        row = self._task.row_for(route, ports, values)  # here, because it may raise
+
+        def launch() -> None:
+            self.emits += 1
+            self._task.launch(route, ports, values, message_id, row)
+            if self._watched:
+                self._task.tell_emit(route, values, out_tasks)
+
+        if get_ident() == self._shop.thread:
+            self._thread = 0 if self._watched else self._shop.thread
+            launch()
+        else:
+            self._shop.post(lambda: self._task.guard(launch, "emit of another thread"))
+        return out_tasks
