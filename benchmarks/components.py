@@ -18,12 +18,13 @@ class NumberingSpout(Spout):
 
 
 class ConstSpout(NumberingSpout):
+    """The same data for ever, as the rows of the reference loop."""
+
     outputs = ["value"]
 
     def next_tuple(self):
-        if self.number < self.limit:
-            self.collector.emit(["some data"], message_id=self.number)
-            self.number += 1
+        self.number += 1
+        self.collector.emit(["some data"], message_id=self.number)
 
 
 class HearingConstSpout(ConstSpout):

@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.errors import EmitError
-from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.runtime.router import Route
 from pystorm_spark.runtime.trees import UNTRACKED, join
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -61,27 +61,22 @@ class BoltCollector(OutputCollector):
             tree = UNTRACKED
         else:
             return self._emit_unusual(stream, anchors, values)
-        ports: Ports
-        pick = route.pick
-        if pick is None:
-            ports = route.choose(values)
-        else:
-            port = route.only
-            if port is None:
-                try:
-                    port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
-                except (KeyError, TypeError):
-                    port = pick(values)
-            if port.append is not None:
-                tup = Tuple()  # `new_tuple`, without the call
-                tup.values = values
-                tup._origin = route.origin
-                tup._tree = tree
-                port.append(tup)
-                tree.open += 1
-                route.emitted += 1
-                return [port.task_id]
-            ports = (port,)
+        port = route.only
+        if port is None and route.pick is not None:
+            try:
+                port = route.pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
+            except (KeyError, TypeError):
+                port = route.pick(values)
+        if port is not None and port.append is not None:
+            tup = Tuple()  # `new_tuple`, without the call
+            tup.values = values
+            tup._origin = route.origin
+            tup._tree = tree
+            port.append(tup)
+            tree.open += 1
+            route.emitted += 1
+            return [port.task_id]
+        ports = route.choose(values) if port is None else (port,)
         self._task.deliver(route, ports, values, tree)
         route.emitted += 1
         route.extra += len(ports) - 1

@@ -80,8 +80,11 @@ class BoltTask(Task):
         self._ticks += 1
         self.inbox.append(new_tuple([rate_secs], TICK_ORIGIN, Tick(self.collector)))
 
-    def run(self) -> None:
-        """Execute a batch of the queue: as many tuples as take about `BATCH_SECS`, by the speed of the last batch."""
+    def run(self) -> int:
+        """Execute a batch of the queue: as many tuples as take about `BATCH_SECS`, by the speed of the last batch.
+
+        Gives how many it were.
+        """
         batch = self._next_batch()
         collector, stats = self.collector, self.stats
         # Held tuples that are settled now have their own latency: `_released` counts them.
@@ -98,16 +101,22 @@ class BoltTask(Task):
             stats.executed += len(done) - self._ticks_in(done)
             raise
         took = self.clock.monotonic() - began
-        self._batch = min(
-            MAX_BATCH, 2 * self._batch, max(1, int(len(batch) * BATCH_SECS / took)) if took else MAX_BATCH
-        )
-        stats.executed += len(batch) - self._ticks_in(batch)
+        count = len(batch)
+        if count == self._batch or took > BATCH_SECS:
+            self._fit_batch(count, took)
+        stats.executed += count - self._ticks_in(batch) if self._ticks else count
         stats.execute_secs += took
         settled = collector.acked + collector.failed - stats.process_count - others
-        stats.process_secs += took / len(batch) * settled
+        stats.process_secs += took / count * settled
         stats.process_count += settled
-        if settled < len(batch) and len(collector.held) < HELD_MEASURED:
+        if settled < count and len(collector.held) < HELD_MEASURED:
             collector.held.update((tup, began) for tup in batch if tup._tree is not SETTLED)
+        return count
+
+    def _fit_batch(self, count: int, took: float) -> None:
+        """Size the next batch by the speed of the last one; it grows slowly and shrinks at once."""
+        fitting = max(1, int(count * BATCH_SECS / took)) if took else MAX_BATCH
+        self._batch = min(MAX_BATCH, 2 * self._batch, fitting)
 
     def _next_batch(self) -> list[Tuple]:
         if not self.backlog:

@@ -43,8 +43,9 @@ log = logging.getLogger(__name__)
 TURN_SECS = 0.005
 # A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
 # die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
-ROUND_POLLS = 64  # calls of next_tuple, by one spout after the other
-ROUND_POLLS_PER_BOLT = 4
+ROUND_TUPLES = 512
+ROUND_TUPLES_PER_BOLT = 16
+MOST_ROUND_POLLS = 512
 SPOUT_POLLS = 32  # of one spout, before it is the next one's turn
 POLL_ROUNDS = 16  # in one turn
 ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
@@ -88,8 +89,8 @@ class Slot:
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
-        self._round_polls = max(ROUND_POLLS, ROUND_POLLS_PER_BOLT * len(self.bolts))
-        self._spout_polls = max(SPOUT_POLLS, self._round_polls // max(1, len(self.spouts)))
+        self._round_polls = SPOUT_POLLS
+        self._round_emitted = 0
 
     # Making.
 
@@ -274,7 +275,7 @@ class Slot:
             self._run_timers(now)
             busy = True
         until = now + TURN_SECS
-        busy |= self._run_bolts(until)
+        busy |= self._run_bolts(until) > 0
         for spout in self.spouts:
             spout.set_active(self.active)
             busy |= spout.tell_outcomes()
@@ -282,7 +283,8 @@ class Slot:
             if not (self.active and self._has_room() and self._poll_spouts(until)):
                 break
             busy = True
-            self._run_bolts(self.clock.monotonic() + TURN_SECS)
+            executed = self._run_bolts(self.clock.monotonic() + TURN_SECS)
+            self._fit_round(executed)
             for spout in self.spouts:
                 spout.tell_outcomes()
         self.outbox.seal()
@@ -304,28 +306,32 @@ class Slot:
     def _poll_spouts(self, until: float) -> bool:
         """Poll one spout after the other for one round, or until `until`; the next round begins with the next spout."""
         emitted = 0
+        most = max(SPOUT_POLLS, self._round_polls // max(1, len(self.spouts)))
         for _ in range(len(self.spouts)):
             if emitted >= self._round_polls or self.clock.monotonic() >= until:
                 break
-            emitted += self.spouts[0].poll(self._spout_polls, until)
+            emitted += self.spouts[0].poll(most, until)
             self.spouts.rotate(-1)
+        self._round_emitted = emitted
         return emitted > 0
 
-    def _run_bolts(self, until: float) -> bool:
-        """Run the bolts until their queues are empty, or until `until`."""
-        ran = False
+    def _fit_round(self, executed: int) -> None:
+        """Size the next round by how many tuples were executed for those that the spouts emitted."""
+        wanted = max(ROUND_TUPLES, ROUND_TUPLES_PER_BOLT * len(self.bolts))
+        polls = wanted * self._round_emitted // max(1, executed)
+        self._round_polls = min(MOST_ROUND_POLLS, max(SPOUT_POLLS, polls))
+
+    def _run_bolts(self, until: float) -> int:
+        """Run the bolts until their queues are empty, or until `until`; how many tuples were executed."""
+        executed = 0
         for _ in range(ROUNDS):
-            idle = True
+            before = executed
             for task in self.bolts:
                 if task.inbox or task.backlog:
-                    task.run()
-                    idle = False
-            if idle:
-                return ran
-            ran = True
-            if self.clock.monotonic() >= until:
+                    executed += task.run()
+            if executed == before or self.clock.monotonic() >= until:
                 break
-        return True
+        return executed
 
     def work_done(self) -> int:
         """How many tuples the spouts have emitted and the bolts have executed."""

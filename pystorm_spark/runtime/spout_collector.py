@@ -45,33 +45,29 @@ class SpoutCollector(SpoutOutputCollector):
         if route is None or type(values) is not list or len(values) != route.arity:
             route, values = self._task.checked(stream, values)
         self.emits += 1
-        pick = route.pick
-        if pick is None:
-            ports = route.choose(values)
-        else:
-            port = route.only
-            if port is None:
-                try:
-                    port = pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
-                except (KeyError, TypeError):
-                    port = pick(values)
-            if port.append is not None and message_id is not None and self.tracking:
-                root = Root()  # `new_root` and `new_tuple`, without the calls
-                root.open = 1
-                root.root_id = 0
-                root.task = self._task
-                root.message_id = message_id
-                root.emitted_at = self.now
-                root.bucket = bucket = self.bucket
-                tup = Tuple()
-                tup.values = values
-                tup._origin = route.origin
-                tup._tree = root
-                port.append(tup)
-                bucket[root] = None
-                route.emitted += 1
-                return [port.task_id]
-            ports = (port,)
+        port = route.only
+        if port is None and route.pick is not None:
+            try:
+                port = route.pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
+            except (KeyError, TypeError):
+                port = route.pick(values)
+        if port is not None and port.append is not None and message_id is not None and self.tracking:
+            root = Root()  # `new_root` and `new_tuple`, without the calls
+            root.open = 1
+            root.root_id = 0
+            root.task = self._task
+            root.message_id = message_id
+            root.emitted_at = self.now
+            root.bucket = bucket = self.bucket
+            tup = Tuple()
+            tup.values = values
+            tup._origin = route.origin
+            tup._tree = root
+            port.append(tup)
+            bucket[root] = None
+            route.emitted += 1
+            return [port.task_id]
+        ports = route.choose(values) if port is None else (port,)
         self._task.launch(route, ports, values, message_id)
         return [port.task_id for port in ports]
 
