@@ -34,6 +34,8 @@ class Watch(BasicBolt):
 class PrintingConsumer(MetricsConsumer):
     def handle_data_points(self, task_info, data_points):
         for point in data_points:
+            if point.name.startswith("__"):  # what the engine counts by itself: __emit-count, __execute-latency, ...
+                continue
             value = point.value  # of a timer: a dict with count, mean, min, max and percentiles
             shown = f"{value['count']} timed, {value['p50']} s in the middle" if isinstance(value, dict) else value
             print(f"{task_info.timestamp:g} s {task_info.component_id} {point.name}: {shown}")

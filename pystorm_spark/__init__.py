@@ -23,6 +23,8 @@ from pystorm_spark.errors import (
 from pystorm_spark.local import LocalCluster
 from pystorm_spark.metrics import (
     AssignableMetric,
+    CombinedMetric,
+    Combiner,
     CountMetric,
     DataPoint,
     ErrorInfo,
@@ -99,6 +101,8 @@ __all__ = [
     "BoltExecuteInfo",
     "BoltFailInfo",
     "CheckpointError",
+    "CombinedMetric",
+    "Combiner",
     "ComponentInfo",
     "Config",
     "CountMetric",

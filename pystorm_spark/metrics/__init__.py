@@ -4,6 +4,8 @@ from pystorm_spark.metrics.consumer import DataPoint, LoggingMetricsConsumer, Me
 from pystorm_spark.metrics.stats import ErrorInfo
 from pystorm_spark.metrics.types import (
     AssignableMetric,
+    CombinedMetric,
+    Combiner,
     CountMetric,
     GaugeMetric,
     HistogramMetric,
@@ -20,6 +22,8 @@ from pystorm_spark.metrics.types import (
 
 __all__ = [
     "AssignableMetric",
+    "CombinedMetric",
+    "Combiner",
     "CountMetric",
     "DataPoint",
     "ErrorInfo",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.consumer import DataPoint
-from pystorm_spark.metrics.types import Metric, ReducedMetric, Reducer
+from pystorm_spark.metrics.types import CombinedMetric, Combiner, Metric, ReducedMetric, Reducer
 
 
 @dataclass(slots=True)
@@ -32,11 +32,13 @@ class MetricRegistry:
         self._registrations: dict[str, Registration] = {}
 
     def register(self, name: str, metric: Any, bucket_secs: float, now: float) -> Any:
-        """Keep `metric`, to be read every `bucket_secs`; a `Reducer` is wrapped into a metric. Gives the metric."""
+        """Keep `metric`, to be read every `bucket_secs`; a `Reducer` or a `Combiner` is made one. Gives the metric."""
         if name in self._registrations:
             raise StormError(f"metric {name!r} is already registered in this task; choose another name")
         if isinstance(metric, Reducer):
             metric = ReducedMetric(metric)
+        if isinstance(metric, Combiner):
+            metric = CombinedMetric(metric)
         if isinstance(metric, type) or not callable(getattr(metric, "get_value_and_reset", None)):
             raise StormError(f"metric {name!r} must be an object with get_value_and_reset(), got {metric!r}")
         if not isinstance(bucket_secs, (int, float)) or not bucket_secs > 0:

@@ -191,6 +191,35 @@ class ReducedMetric(Metric):
 
 
 @java_names()
+class Combiner:
+    """How a `CombinedMetric` adds up: `identity()`, `combine(one, other)`."""
+
+    def identity(self) -> Any:
+        """The value of an empty bucket."""
+        raise NotImplementedError(f"{type(self).__name__} must define identity()")
+
+    def combine(self, one: Any, other: Any) -> Any:
+        """Both values in one."""
+        raise NotImplementedError(f"{type(self).__name__} must define combine(one, other)")
+
+
+@java_names()
+class CombinedMetric(Metric):
+    """Adds up what is given to `update` with a `Combiner`."""
+
+    def __init__(self, combiner: Combiner) -> None:
+        self._combiner = combiner
+        self._value = combiner.identity()
+
+    def update(self, value: Any) -> None:
+        self._value = self._combiner.combine(self._value, value)
+
+    def get_value_and_reset(self) -> Any:
+        value, self._value = self._value, self._combiner.identity()
+        return value
+
+
+@java_names()
 class MultiMetric(Metric, Generic[M]):
     """One metric for each name: `metric.scope("name").incr()`."""
 

@@ -203,6 +203,7 @@ class Slot:
                 self._every(rate, partial(task.tick, rate))
         for any_task in self.tasks.values():
             if METRICS_STREAM in any_task.routes:  # there are consumers, and this task is not one of them
+                any_task.register_builtin_metrics(conf["topology.builtin.metrics.bucket.size.secs"])
                 for period in any_task.metrics.bucket_lengths():
                     self._every(period, partial(self._tell_metrics, any_task))
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean
+from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.frames import Outbox
 from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -96,6 +98,17 @@ class Task:
         if not self._opening:
             raise StormError(f"metric {name!r} must be registered in open or prepare, not later")
         return self.metrics.register(name, metric, bucket_secs, self.clock.monotonic())
+
+    def register_builtin_metrics(self, bucket_secs: float) -> None:
+        """Have what the engine counts handed to the metrics consumers, too."""
+        metrics = builtin_metrics(
+            isinstance(self.collector, SpoutOutputCollector),
+            self.counted,
+            lambda: {stream: route.emitted for stream, route in self.user_routes.items()},
+            lambda: {stream: route.emitted + route.extra for stream, route in self.user_routes.items()},
+        )
+        for name, metric in metrics.items():
+            self.metrics.register(name, metric, bucket_secs, self.clock.monotonic())
 
     def registered_metric(self, name: str) -> Any:
         return self.metrics.get(name)

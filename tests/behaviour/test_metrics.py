@@ -6,6 +6,8 @@ import pytest
 
 from pystorm_spark import (
     AssignableMetric,
+    CombinedMetric,
+    Combiner,
     Config,
     CountMetric,
     GaugeMetric,
@@ -398,3 +400,36 @@ def test_any_object_that_can_be_read_is_a_metric(cluster):
 def test_a_metric_without_a_value_names_what_is_missing():
     with pytest.raises(NotImplementedError, match="get_value_and_reset"):
         Metric().get_value_and_reset()
+
+
+class Largest(Combiner):
+    def identity(self):
+        return 0
+
+    def combine(self, one, other):
+        return max(one, other)
+
+
+def test_a_combiner_is_made_a_metric():
+    metric = CombinedMetric(Largest())
+    for value in (3, 7, 5):
+        metric.update(value)
+    assert [metric.get_value_and_reset(), metric.get_value_and_reset()] == [7, 0]
+
+
+def test_what_the_engine_counts_is_told_to_consumers_under_storms_names(cluster):
+    conf = Config()
+    conf.register_metrics_consumer(Consumer)
+    conf["topology.builtin.metrics.bucket.size.secs"] = 10
+    run(cluster, chain(numbers(5), Sink()), conf)
+    advance(cluster, 10)
+
+    told = {(component_id, name): value for component_id, _, name, value in noted("points")}
+    assert told["spout", "__emit-count"] == told["spout", "__transfer-count"] == {"default": 5}
+    assert told["spout", "__ack-count"] == told["a", "__ack-count"] == told["a", "__execute-count"] == 5
+    assert {("spout", "__complete-latency"), ("a", "__execute-latency"), ("a", "__process-latency")} <= set(told)
+    assert ("a", "__emit-count") not in told
+
+    before = len(noted("points"))
+    advance(cluster, 10)
+    assert len(noted("points")) == before  # nothing happened in the second bucket
