@@ -41,7 +41,7 @@ test: $(STAMP) ## run all tests
 test-pure: $(STAMP) ## run the tests that need no Spark: seconds
 	@$(BIN)/python -m pytest -m 'not spark' $(ARGS)
 
-demo: $(STAMP) ## run a small topology on Spark and show what it does
+demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
 check: format-check lint types layers test ## run what CI runs: format, lint, types, layers, all tests

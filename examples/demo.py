@@ -1,6 +1,6 @@
 """A word count to look at: runs for some seconds and shows what every component does.
 
-    python examples/demo.py --secs 15 --rate 2000
+    python examples/demo.py --engine spark --secs 20 --rate 1000
 
 In a terminal one table is refreshed in place, elsewhere a line is printed every two seconds. Ctrl-C ends it early.
 """
@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pystorm_spark import BasicBolt, Bolt, Config, Fields, LocalCluster, Spout, TopologyBuilder, is_tick
+from pystorm_spark import BasicBolt, Bolt, Config, Fields, LocalCluster, SparkCluster, Spout, TopologyBuilder, is_tick
 
 NAME = "word-count"
 SENTENCES = (
@@ -249,8 +249,13 @@ def watch(cluster, top_path, secs, ctrl_c):
     return info
 
 
-def run(secs, rate):
-    with tempfile.TemporaryDirectory() as folder, CtrlC() as ctrl_c, LocalCluster() as cluster:
+ENGINES = {"spark": SparkCluster, "local": LocalCluster}
+
+
+def run(engine, secs, rate):
+    if engine == "spark":
+        print("starting Spark, which takes some seconds", flush=True)
+    with tempfile.TemporaryDirectory() as folder, CtrlC() as ctrl_c, ENGINES[engine]() as cluster:
         top_path = Path(folder, "top.json")
         cluster.submit_topology(NAME, None, make_topology(rate, top_path))
         ctrl_c.listen()  # not earlier: an engine may set a handler of its own when it starts
@@ -260,11 +265,12 @@ def run(secs, rate):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="A word count that shows what it does.")
-    parser.add_argument("--secs", type=float, default=15, help="how long to run (default: %(default)s)")
-    parser.add_argument("--rate", type=float, default=2000, help="sentences a second (default: %(default)s)")
+    parser.add_argument("--engine", choices=ENGINES, default="spark", help="where to run (default: %(default)s)")
+    parser.add_argument("--secs", type=float, default=20, help="how long to run (default: %(default)s)")
+    parser.add_argument("--rate", type=float, default=1000, help="sentences a second (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
-        run(options.secs, options.rate)
+        run(options.engine, options.secs, options.rate)
     except KeyboardInterrupt:
         print("interrupted before the topology ran")
 

@@ -118,7 +118,7 @@ def test_the_readme_lists_every_example():
 
 
 def start_demo(*options, stdout=subprocess.PIPE):
-    command = [sys.executable, str(EXAMPLES / "demo.py"), *options]
+    command = [sys.executable, str(EXAMPLES / "demo.py"), "--engine", "local", *options]
     return subprocess.Popen(command, cwd=ROOT, env=ENV, stdout=stdout, stderr=subprocess.STDOUT, text=True)
 
 
@@ -166,4 +166,18 @@ def test_ctrl_c_ends_the_demo_with_a_summary():
     assert first == "Ctrl-C ends it\n"
     assert demo.returncode == 0
     assert re.search(r"^interrupted after \d+\.\d s", out, re.MULTILINE)
+    assert "Traceback" not in out
+
+
+@pytest.mark.spark
+def test_the_demo_runs_on_spark_and_ends_cleanly_on_ctrl_c():
+    demo = start_demo("--engine", "spark", "--secs", "120")
+    shown = [demo.stdout.readline() for _ in range(3)]  # that Spark starts, how to end it, the first counts
+    demo.send_signal(signal.SIGINT)
+    out, _ = demo.communicate(timeout=60)
+    assert shown[0].startswith("starting Spark")
+    assert "sentences acked" in shown[2]
+    assert demo.returncode == 0
+    assert "word-count on SparkCluster" in out
+    assert re.search(r"^interrupted after \d+\.\d s: [\d,]+ of [\d,]+ sentences acked, 0 failed", out, re.MULTILINE)
     assert "Traceback" not in out

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pystorm_spark.errors import StormError
@@ -29,20 +31,30 @@ CONTEXT_SETTINGS = {
 
 
 def own_session(folder: Path) -> SparkSession:
-    """A session on all cores of this machine, set up for topologies; its Python sockets are private to `folder`."""
+    """A session on all cores of this machine, set up for topologies; an active one is used instead.
+
+    Its Python sockets are private to `folder`, and what the JVM says goes to a file there: what matters in it comes
+    back as an exception anyway.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("pystorm-spark")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.python.unix.domain.socket.dir", str(folder))
-    )
-    for key, value in CONTEXT_SETTINGS.items():
-        builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    settings = {
+        "spark.master": "local[*]",
+        "spark.app.name": "pystorm-spark",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.unix.domain.socket.dir": str(folder),
+        **CONTEXT_SETTINGS,
+    }
+    conf = SparkConf().setAll(list(settings.items()))
+    if SparkContext._gateway is None:
+        with open(folder / "spark.log", "ab") as output:
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    return SparkSession(SparkContext(conf=conf))
 
 
 def prepare_session(session: Any) -> None:
