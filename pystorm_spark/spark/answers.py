@@ -15,6 +15,8 @@ from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.wire import WireError, accept
 
+BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
+
 if TYPE_CHECKING:
     from pystorm_spark.spark.slot_process import SlotProcess
 
@@ -50,11 +52,12 @@ class Exchanges:
         self._epoch = process.epoch
         self._batch = -1
         self._kept: dict[int, Answer] = {}  # {number: answer} of the current batch
-        self._answered_at = 0.0
-        self._busy_at = 0.0
+        self._answered_at = time.monotonic()
+        self._worked_secs = 0.0  # since the last answer
 
-    def note_busy(self) -> None:
-        self._busy_at = time.monotonic()
+    def note_work(self, secs: float) -> None:
+        """The slot has spent `secs` on a turn that had something to do."""
+        self._worked_secs += secs
 
     def fence(self, epoch: int) -> None:
         """Refuse everything older than `epoch` from now on."""
@@ -110,6 +113,7 @@ class Exchanges:
             if epoch != self._epoch:
                 return ["refused", self._epoch, []]
             self._answered_at = time.monotonic()
+            self._worked_secs = 0.0
             if is_last:
                 return ["ok", epoch, []]
             self._process.frames_taken()
@@ -120,7 +124,7 @@ class Exchanges:
         return ["ok", epoch, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()]]
 
     def _hold(self, hold_secs: float) -> None:
-        """A busy slot fills its frames for a while; an idle one answers at once."""
+        """Let a slot that has hardly time for anything else fill its frames for a while; others answer at once."""
         until = self._answered_at + hold_secs
-        while time.monotonic() < until and time.monotonic() - self._busy_at < 0.01:
+        while (now := time.monotonic()) < until and self._worked_secs > BUSY_SHARE * (now - self._answered_at):
             time.sleep(0.002)

@@ -10,9 +10,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import ProcessId, process_id
@@ -58,26 +57,31 @@ class SlotLink:
                 os.kill(self.process.pid, signal.SIGKILL)
 
 
-class Control:
-    """Listens to the slots of one topology. What they say is handed to `on_message`, in the listening thread."""
+class Listener(Protocol):
+    """Who wants to know of the slots; called in the threads that listen to them."""
 
-    def __init__(
-        self,
-        folder: Path | None,
-        host: str,
-        is_near: bool,
-        inbox_limit: int,
-        assignment: Callable[[int, dict[str, str]], dict[str, Any]],
-        on_message: Callable[[SlotLink, dict[str, Any]], None],
-        on_end: Callable[[SlotLink], None],
-    ) -> None:
+    def assignment(self, slot: int, versions: dict[str, str]) -> dict[str, Any]:
+        """What a slot that has just connected shall do."""
+
+    def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
+        """A slot has said something."""
+
+    def on_end(self, link: SlotLink) -> None:
+        """A slot's connection has ended, and so has the slot."""
+
+    def on_lease(self) -> None:
+        """Called now and then."""
+
+
+class Control:
+    """Listens to the slots of one topology, and lets them know that the driver lives."""
+
+    def __init__(self, folder: Path | None, host: str, inbox_limit: int, listener: Listener) -> None:
         self.token = secrets.token_bytes(32)
         self._server, self.address = listen(folder, host, "control")
-        self._is_near = is_near
+        self._is_near = folder is not None
         self._inbox_limit = inbox_limit
-        self._assignment = assignment
-        self._on_message = on_message
-        self._on_end = on_end
+        self._listener = listener
         self._links: list[SlotLink] = []
         self._closed = threading.Event()
         self._threads = [
@@ -114,7 +118,7 @@ class Control:
             connection = accept(sock, self.token)
             hello = connection.receive(1 << 16)
             link = SlotLink(hello["slot"], hello["pid"], connection, self._is_near)
-            answer = self._assignment(link.slot, hello["versions"])
+            answer = self._listener.assignment(link.slot, hello["versions"])
         except (WireError, OSError, KeyError, TypeError) as exc:
             log.warning("a connection was refused: %s", exc)
             return
@@ -129,7 +133,7 @@ class Control:
             self._links.remove(link)
             connection.close()
             if not self._closed.is_set():
-                self._on_end(link)
+                self._listener.on_end(link)
 
     def _handle(self, link: SlotLink, message: dict[str, Any]) -> None:
         if message["kind"] in ("print", "log"):
@@ -138,7 +142,7 @@ class Control:
             return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
-        self._on_message(link, message)
+        self._listener.on_message(link, message)
 
     def _keep_lease(self) -> None:
         """Let every slot know that the driver lives, and whether some slot has more than it can take."""
@@ -147,6 +151,7 @@ class Control:
             paused = any(link.inbox_bytes > self._inbox_limit for link in links)
             for link in links:
                 link.tell("lease", paused=paused)
+            self._listener.on_lease()
 
 
 def check_versions(ours: dict[str, str], theirs: dict[str, str]) -> None:

@@ -134,6 +134,7 @@ class Driver:
         """Place every slot and wait until all are there, with their components open if `is_open`."""
         self.is_open = is_open
         self._start_slots(list(self.slots))
+        self._run_job()  # Spark's first job takes seconds: better here than when tuples wait for it
 
     def _start_slots(self, slots: list[int]) -> None:
         with self._changed:
@@ -214,11 +215,10 @@ class Driver:
 
     def _wait_for_work(self) -> None:
         with self._changed:
-            while not (self._ending or self._lost or self._with_frames):
-                self._changed.wait(1.0)
-                self._look_for_silence()
+            self._changed.wait_for(lambda: self._ending or self._lost or self._with_frames)
 
-    def _look_for_silence(self) -> None:
+    def look_for_silence(self) -> None:
+        """Kill slots of which nothing has been heard for too long: they hang as a whole, or their machine does."""
         now = time.monotonic()
         for link in self.slots.values():
             if link is not None and link.state == "ready" and now - link.heard_at > self._silence_secs:

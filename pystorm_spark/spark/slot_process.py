@@ -187,15 +187,16 @@ class SlotProcess:
                 self.tell("frames")
             if busy:
                 idle_turns = 0
-                self._exchanges.note_busy()
             else:
                 idle_turns += 1
                 self._rest(idle_turns)
 
     def _turn(self) -> bool:
-        self._turn_began = time.monotonic()
+        self._turn_began = began = time.monotonic()
         busy = self.slot.is_open and self.slot.turn()
         self._turn_began = 0.0
+        if busy:
+            self._exchanges.note_work(time.monotonic() - began)
         return busy
 
     def _rest(self, idle_turns: int) -> None:

@@ -40,12 +40,11 @@ class Run:
     def __init__(self, plan: Plan, session: SparkSession, parent: Path, on_gone: Any) -> None:
         self._session = session
         self._pickled = cloudpickle.dumps((plan, pickle_components(plan), _execute_timeout(plan)))
-        self._near = is_local(session)
-        self._folder = private_folder(parent) if self._near else None
+        self._folder = private_folder(parent) if is_local(session) else None
         self._on_gone = on_gone
-        host = "" if self._near else socket.gethostbyname(socket.gethostname())
+        host = "" if self._folder else socket.gethostbyname(socket.gethostname())
         limit = plan.conf["topology.slot.inbox.max.bytes"]
-        self._control = Control(self._folder, host, self._near, limit, self._assignment, self._on_message, self._on_end)
+        self._control = Control(self._folder, host, limit, self)
         token = self._control.token
         self.driver = Driver(plan.slots, self, token, plan.conf["topology.slot.max.restarts"], _execute_timeout(plan))
         self._launch = Launch(
@@ -71,7 +70,7 @@ class Run:
 
     # What slots say.
 
-    def _assignment(self, slot: int, theirs: dict[str, str]) -> dict[str, Any]:
+    def assignment(self, slot: int, theirs: dict[str, str]) -> dict[str, Any]:
         try:
             check_versions(versions(), theirs)
         except StormError as exc:
@@ -80,7 +79,7 @@ class Run:
         driver = self.driver
         return {"kind": "assignment", "plan": self._pickled, "epoch": driver.epoch, "open": driver.is_open}
 
-    def _on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
+    def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
         if message["kind"] == "stats" and message["asked"] is not None:
             with self._answered:
                 self._answers.get(message["asked"], set()).add(link.slot)
@@ -88,10 +87,13 @@ class Run:
         else:
             self.driver.on_message(link, message)
 
-    def _on_end(self, link: SlotLink) -> None:
+    def on_end(self, link: SlotLink) -> None:
         tasks, link.tasks = link.tasks, []
         self._on_gone(tasks)
         self.driver.on_end(link)
+
+    def on_lease(self) -> None:
+        self.driver.look_for_silence()
 
     def tasks(self) -> list[Any]:
         """[component, counts, errors] of every task, as of now if its slot answers."""
