@@ -148,6 +148,7 @@ __all__ = [
     "SpoutFailInfo",
     "SpoutOutputCollector",
     "StormError",
+    "StormSubmitter",
     "Stream",
     "TaskHook",
     "TaskInfo",
@@ -167,9 +168,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`SparkCluster`, when it is asked for: pyspark takes a second to import, and a `LocalCluster` needs none of it."""
+    """What runs on Spark, when it is asked for: pyspark takes a second to import, and a `LocalCluster` needs none."""
     if name == "SparkCluster":
         from pystorm_spark.spark.cluster import SparkCluster
 
         return SparkCluster
+    if name == "StormSubmitter":
+        from pystorm_spark.spark.submitter import StormSubmitter
+
+        return StormSubmitter
     raise AttributeError(f"module 'pystorm_spark' has no attribute {name!r}")

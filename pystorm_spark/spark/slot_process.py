@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 import random
+import shutil
 import sys
 import tempfile
 import threading
@@ -22,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import cloudpickle
 import msgpack
@@ -34,7 +35,7 @@ from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
-from pystorm_spark.spark.wire import Address, WireError, connect, listen
+from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
 from pystorm_spark.version import __version__
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ STATS_SECS = 0.25
 LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
 LONGEST_REST_SECS = 0.02
 HUNG, ORPHANED, CRASHED = 70, 71, 72  # exit codes
+EXECUTOR_SECS = 5.0  # for the JVM to end after its driver
 
 
 class SlotProcess:
@@ -74,7 +76,7 @@ class SlotProcess:
             with self._sending:
                 self._control.send({"kind": kind, **content})
         except WireError:
-            os._exit(ORPHANED)
+            self._orphaned()
 
     def _hear(self) -> None:
         """Receive the driver's messages until it is gone."""
@@ -82,7 +84,7 @@ class SlotProcess:
             try:
                 message = self._control.receive()
             except WireError:
-                self._orphaned("the driver is gone")
+                self._orphaned()
             self._last_word = time.monotonic()
             handle = getattr(self, f"_on_{message['kind']}", None)
             if handle is not None:
@@ -236,9 +238,9 @@ class SlotProcess:
             time.sleep(BEAT_SECS)
             now = time.monotonic()
             if not self._executor.is_alive():
-                self._orphaned("the executor is gone")
+                self._orphaned()
             if now - self._last_word > LEASE_SECS:
-                self._orphaned(f"the driver has been silent for {LEASE_SECS:g} s")
+                self._orphaned()
             began = self._turn_began
             if began and now - began > self._execute_timeout:
                 self._hung(now - began)
@@ -257,21 +259,24 @@ class SlotProcess:
         self.tell("hung", secs=secs, stacks=shown, where=self.where(), **self.stats())
         os._exit(HUNG)
 
-    def _orphaned(self, reason: str) -> None:
-        self._remove_folder_if_last()
+    def _orphaned(self) -> NoReturn:
+        """End the process, and if it is the last of its run the files of the run: nobody else is left to do so."""
+        if self._folder is not None:
+            for path in self._folder.glob(f"slot-{self.number}-*"):
+                path.unlink(missing_ok=True)
+            if not list(self._folder.glob("slot-*")):
+                self._remove_folders(self._folder)
         os._exit(ORPHANED)
 
-    def _remove_folder_if_last(self) -> None:
-        if self._folder is None:
-            return
-        with contextlib.suppress(OSError):
-            for path in self._folder.glob(f"slot-{self.number}-*"):
-                path.unlink()
-            others = [path for path in self._folder.iterdir() if path.name.startswith("slot-")]
-            if not others:
-                for path in self._folder.iterdir():
-                    path.unlink()
-                self._folder.rmdir()
+    def _remove_folders(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        cluster_folder = folder.parent
+        if not cluster_folder.name.startswith(FOLDER_PREFIX) or any(cluster_folder.glob(f"{FOLDER_PREFIX}*")):
+            return  # another topology of the same driver still has slots
+        deadline = time.monotonic() + EXECUTOR_SECS
+        while self._executor.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.05)  # the JVM writes there to its end
+        shutil.rmtree(cluster_folder, ignore_errors=True)
 
 
 def versions() -> dict[str, str]:

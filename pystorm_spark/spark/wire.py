@@ -26,6 +26,7 @@ CHALLENGE_BYTES = 32
 PROOF_BYTES = 32
 HELLO_SECS = 10.0
 MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
+FOLDER_PREFIX = "pystorm-"
 LONGEST_UNIX_PATH = 100  # the kernel's limit is 108, on some systems 104
 
 
@@ -142,7 +143,7 @@ def accept(sock: socket.socket, token: bytes) -> Connection:
 
 def private_folder(parent: Path | None = None) -> Path:
     """A fresh folder for sockets that nobody else can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="pystorm-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode != 0o700:
         raise StormError(f"the folder {folder} has the mode {mode:o}, but must be private (700)")

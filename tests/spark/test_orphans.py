@@ -1,0 +1,84 @@
+"""Nothing stays behind when the driver dies, and a script ends in good order when it is told to."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.components import wait_until
+from tests.spark.test_spark_cluster import slot_processes
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """
+import sys
+from pathlib import Path
+from pystorm_spark import {engine}
+from tests.spark.components import doubling
+from tests.spark.conftest import Journal
+
+journal = Journal(Path(sys.argv[1]))
+topology = doubling(10_000_000, journal)
+conf = {{"topology.workers": 2, "topology.max.spout.pending": 10}}
+{run}
+"""
+CLUSTER = SCRIPT.format(
+    engine="SparkCluster",
+    run="with SparkCluster() as cluster:\n    cluster.submit_topology('t', conf, topology).await_termination()",
+)
+SUBMITTER = SCRIPT.format(engine="StormSubmitter", run="StormSubmitter.submit_topology('t', conf, topology)")
+
+
+def start(script, folder):
+    script_path = folder / "script.py"
+    script_path.write_text(script)
+    command = [sys.executable, str(script_path), str(folder / "journal")]
+    environ = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp"), **_environ()}
+    (folder / "tmp").mkdir()
+    return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def _environ():
+    return {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYSPARK_PYTHON") if name in os.environ}
+
+
+def runs(folder):
+    return any((folder / "journal").glob("acked-*"))
+
+
+@pytest.fixture
+def short_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("o")
+
+
+def test_slots_and_their_files_are_gone_soon_after_the_driver_was_killed(short_folder):
+    before = slot_processes()
+    script = start(CLUSTER, short_folder)
+    wait_until(lambda: runs(short_folder))
+    assert len(slot_processes() - before) == 2
+
+    script.send_signal(signal.SIGKILL)
+    script.communicate()
+
+    wait_until(lambda: not slot_processes() - before, secs=10)
+    wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_submitted_topology_is_closed_in_good_order_when_its_script_is_told_to_end(short_folder, number):
+    before = slot_processes()
+    script = start(SUBMITTER, short_folder)
+    wait_until(lambda: runs(short_folder))
+
+    script.send_signal(number)
+    out, _ = script.communicate(timeout=60)
+
+    assert script.returncode == 0, out
+    assert "Traceback" not in out
+    assert len(list((short_folder / "journal").glob("closed-*"))) == 2
+    assert not slot_processes() - before
+    assert not list((short_folder / "tmp").glob("pystorm-*"))
