@@ -175,7 +175,7 @@ def tell(ledger, verb, root, edges):
 MESSAGES = st.tuples(st.sampled_from(["init", "ack", "fail", "reset_timeout"]), st.integers(1, 2), st.integers(0, 1))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(MESSAGES, max_size=20))
 def test_any_messages_in_any_order_have_the_outcome_of_storms_rules(messages):
     ledger, model = AckLedger(), Model()

@@ -19,6 +19,9 @@ VALUES = ValueCodec()
 class Scripted(random.Random):
     """Gives the numbers it was made with, in their order."""
 
+    def __new__(cls, *numbers):
+        return super().__new__(cls)
+
     def __init__(self, *numbers):
         super().__init__(0)
         self.numbers = list(numbers)

@@ -272,4 +272,4 @@ class SlotMachine(RuleBasedStateMachine):
 
 
 TestSlotMachine = SlotMachine.TestCase
-TestSlotMachine.settings = settings(max_examples=200, stateful_step_count=50)
+TestSlotMachine.settings = settings(max_examples=80, stateful_step_count=50)

@@ -330,7 +330,7 @@ def values():
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(values(), max_size=4))
 def test_any_row_of_known_values_arrives_exactly_without_pickle(row):
     assert same_items(STRICT.unpack_rows(STRICT.pack(row), 1)[0], row)
