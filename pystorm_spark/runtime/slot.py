@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 TURN_SECS = 0.005
 # A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
 # die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
-ROUND_TUPLES = 512
+ROUND_TUPLES = 128
 ROUND_TUPLES_PER_BOLT = 16
 MOST_ROUND_POLLS = 512
 SPOUT_POLLS = 32  # of one spout, before it is the next one's turn

@@ -76,25 +76,21 @@ class SpoutTask(Task):
         self.shop.running = self
         before = emits = collector.emits
         next_tuple, newest = self.spout.next_tuple, self.pending.newest
-        limit = self._limit
-        room = sys.maxsize if limit is None else limit - (len(self.pending) - len(newest))
+        room = sys.maxsize if self._limit is None else self._limit - (len(self.pending) - len(newest))
         empty = 0
         while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
-            burst = min(most, self._burst)
+            burst = min(most, self._burst, room - len(newest))
             try:
                 for _ in range(burst):
                     next_tuple()
-                    if collector.emits == emits:
-                        empty += 1
+                    emits += 1
+                    if collector.emits != emits:  # none, or several at once: is there still room?
                         break
-                    emits = collector.emits
-                    if limit is not None and len(newest) >= room:
-                        break
-                else:
-                    empty = 0
             except BaseException as exc:
                 self._pause(exc)
                 break
+            empty = empty + 1 if collector.emits < emits else 0
+            emits = collector.emits
             self._pause_secs = 0.0
             most -= burst
             now = self.clock.monotonic()
