@@ -79,6 +79,7 @@ class Slot:
         self._shop = Workshop(clock, self.outbox, codec)
         self._shop.packs_all = plan.conf["topology.testing.always.try.serialize"]
         self._rng = rng
+        self._local_ports: dict[int, Port] = {}  # by task
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
         self._timers: list[Timer] = []
         self._next_timer = math.inf
@@ -179,10 +180,12 @@ class Slot:
         if task is None:
             return Port(target, buffer=TupleBuffer(target, origin.task, origin.stream))
         assert isinstance(task, BoltTask)
-        append = task.inbox.append
-        if self._shop.packs_all:
-            return Port(target, self._serializing(append, task))
-        return Port(target, append)
+        port = self._local_ports.get(target)
+        if port is None:  # all sources share it: with many tasks there would be too many for the processor's cache
+            append = task.inbox.append
+            port = Port(target, self._serializing(append, task) if self._shop.packs_all else append)
+            self._local_ports[target] = port
+        return port
 
     def _serializing(self, append: Callable[[Tuple], None], task: Task) -> Callable[[Tuple], None]:
         def append_copy(tup: Tuple) -> None:
