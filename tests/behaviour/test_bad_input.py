@@ -68,7 +68,8 @@ def test_a_value_arrives_as_it_was(cluster, name, conf):
     ((value,),) = noted("a")
     assert value == VALUES[name]
     assert type(value) is type(VALUES[name])
-    assert repr(value) == repr(VALUES[name])
+    if not isinstance(value, set | frozenset):  # whose order is nobody's promise
+        assert repr(value) == repr(VALUES[name])
     assert noted("acked") == [0]
 
 
