@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -136,9 +137,12 @@ class Control:
                 self._listener.on_end(link)
 
     def _handle(self, link: SlotLink, message: dict[str, Any]) -> None:
-        if message["kind"] in ("print", "log"):
-            where = message.get("where") or f"slot {link.slot}"
-            user_log.log(message["level"], "%s: %s", where, message["text"])
+        if message["kind"] == "print":
+            output = sys.stdout if message["level"] == logging.INFO else sys.stderr
+            output.write(f"{message['where']}: {message['text']}\n")
+            return
+        if message["kind"] == "log":
+            user_log.log(message["level"], "slot %d: %s", link.slot, message["text"])
             return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]

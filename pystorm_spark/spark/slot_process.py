@@ -45,7 +45,7 @@ STATS_SECS = 0.25
 LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
 LONGEST_REST_SECS = 0.02
 HUNG, ORPHANED, CRASHED = 70, 71, 72  # exit codes
-EXECUTOR_SECS = 5.0  # for the JVM to end after its driver
+EXECUTOR_SECS = 3.0  # for the JVM to end after its driver
 
 
 class SlotProcess:
@@ -276,7 +276,8 @@ class SlotProcess:
         deadline = time.monotonic() + EXECUTOR_SECS
         while self._executor.is_alive() and time.monotonic() < deadline:
             time.sleep(0.05)  # the JVM writes there to its end
-        shutil.rmtree(cluster_folder, ignore_errors=True)
+        if not self._executor.is_alive():  # else the driver lives, and has only let go of this slot
+            shutil.rmtree(cluster_folder, ignore_errors=True)
 
 
 def versions() -> dict[str, str]:

@@ -113,3 +113,19 @@ def test_errors_of_user_code_come_with_their_own_traceback_and_the_tuple(cluster
     assert error.exception == "ValueError: cannot bear 0"
     assert "test_spark_cluster.py" in error.traceback.splitlines()[1]
     assert "number=0" in error.input
+
+
+class Prints(BasicBolt):
+    def execute(self, tup, collector):
+        print("saw", tup[0])
+
+
+def test_what_a_bolt_prints_is_shown_by_the_driver_with_its_task_in_front(cluster, journal, capsys):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(1, journal))
+    builder.set_bolt("prints", Prints()).shuffle_grouping("numbers")
+    cluster.submit_topology("printing", {"topology.workers": 1}, builder.create_topology())
+    shown = []
+    wait_until(lambda: shown.append(capsys.readouterr().out) or "saw 0" in "".join(shown))
+
+    assert "prints:3: saw 0\n" in "".join(shown)
