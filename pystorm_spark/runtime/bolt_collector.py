@@ -21,20 +21,25 @@ log = logging.getLogger(__name__)
 
 
 class BoltCollector(OutputCollector):
-    """The collector of one bolt task. `emit` and `ack` are the hot path: nothing is done per tuple that can wait."""
+    """The collector of one bolt task. `emit` and `ack` are the hot path: nothing is done per tuple that can wait.
+
+    User threads may take the short way through them, too: between a look and the change that relies on it there is no
+    call, so that under the interpreter's lock nobody comes between. All else that a user thread asks for is posted to
+    the slot's own thread, and what is posted is made before what comes after it.
+    """
 
     def __init__(self, task: BoltTask) -> None:
         self.acked = 0
         self.failed = 0
         self.held: dict[Tuple, float] = {}  # {tuple neither acked nor failed by its execute: when that began}
+        self.short_way = (
+            False  # whether `emit` and `ack` may take it: during a turn, unless hooks or posted calls forbid
+        )
+        self.posted = 0  # calls of other threads that the slot's own thread has not yet made
         self.watched = task.debug
         self._task = task
         self._shop = task.shop
-        self._routes = task.user_routes
         self.default: Route | None = None  # the route of the default stream
-        # The thread that may take the short way through `emit` and `ack`: the slot's own; none (0) while hooks or
-        # debugging watch, or while calls posted by other threads must be made before the next ack.
-        self._thread = 0
 
     def emit(
         self,
@@ -48,9 +53,9 @@ class BoltCollector(OutputCollector):
                 anchors, (values,) = values, more
             else:
                 stream, anchors, values = bolt_emit("emit", (values, *more), anchors=anchors, stream=stream)
-        if get_ident() != self._thread:
+        if not self.short_way:
             return self._emit_unusual(stream, anchors, values)
-        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
+        route = self.default if stream is DEFAULT_STREAM else self._task.route(stream)
         if route is None or type(values) is not list or len(values) != route.arity:
             route, values = self._task.checked(stream, values)
         if type(anchors) is Tuple:
@@ -72,10 +77,12 @@ class BoltCollector(OutputCollector):
             tup.values = values
             tup._origin = route.origin
             tup._tree = tree
+            tree.open += 1  # before anybody can see the tuple
             port.append(tup)
-            tree.open += 1
             route.emitted += 1
             return [port.task_id]
+        if get_ident() != self._shop.thread:
+            return self._emit_unusual(stream, anchors, values)
         ports = route.choose(values) if port is None else (port,)
         self._task.deliver(route, ports, values, tree)
         route.emitted += 1
@@ -87,12 +94,11 @@ class BoltCollector(OutputCollector):
         self._emit_unusual(stream, anchors, values, task_id)
 
     def ack(self, tup: Tuple) -> None:
-        if get_ident() != self._thread:
+        if not self.short_way:
             self._settle_unusual(tup, "ack")
             return
         try:
-            # One statement without a call: of two threads that ack at the same time one gets the tree.
-            tree, tup._tree = tup._tree, SETTLED
+            tree, tup._tree = tup._tree, SETTLED  # of two threads that ack at the same time one gets the tree
         except AttributeError:
             raise _not_a_tuple("ack", tup) from None
         if tree is SETTLED:
@@ -103,15 +109,13 @@ class BoltCollector(OutputCollector):
         self.acked += 1
         tree.open -= 1
         if not tree.open:
-            tree.drained()
+            if get_ident() == self._shop.thread:
+                tree.drained()
+            else:
+                self._make(tree.drained)
 
     def fail(self, tup: Tuple) -> None:
-        if get_ident() != self._thread:
-            self._settle_unusual(tup, "fail")
-            return
-        tree = self._claim(tup, "fail")
-        if tree is not None:
-            self._close(tup, tree, "fail")
+        self._settle_unusual(tup, "fail")
 
     def reset_timeout(self, tup: Tuple) -> None:
         if not isinstance(tup, Tuple):
@@ -132,7 +136,7 @@ class BoltCollector(OutputCollector):
 
     def watch(self) -> None:
         self.watched = True
-        self._thread = 0
+        self.short_way = False
 
     # What is not the hot path.
 
@@ -163,7 +167,7 @@ class BoltCollector(OutputCollector):
     def _settle_unusual(self, tup: Tuple, verb: str) -> None:
         """Ack or fail with hooks, or from another thread."""
         if get_ident() == self._shop.thread:
-            self._attend()
+            self._shop.run_posted()
         with self._shop.lock:
             tree = self._claim(tup, verb)
         if tree is not None:
@@ -172,16 +176,16 @@ class BoltCollector(OutputCollector):
     def _make(self, call: Callable[[], None]) -> None:
         """Make `call` in the slot's own thread: now if this is it, else before the next ack of this bolt."""
         if get_ident() == self._shop.thread:
-            self._attend()
+            self._shop.run_posted()
             call()
         else:
-            self._shop.post(lambda: self._task.guard(call, "emit, ack or fail of another thread"))
-            self._thread = 0
+            self.posted += 1
+            self.short_way = False
+            self._shop.post(lambda: self._make_posted(call))
 
-    def _attend(self) -> None:
-        # Set before the calls are made: one that is posted meanwhile clears it again.
-        self._thread = 0 if self.watched else self._shop.thread
-        self._shop.run_posted()
+    def _make_posted(self, call: Callable[[], None]) -> None:
+        self._task.guard(call, "emit, ack or fail of another thread")
+        self.posted -= 1
 
     def _claim(self, tup: Tuple, verb: str) -> Tree | None:
         """Settle `tup`: its tree, or None if it was settled before."""
@@ -212,7 +216,8 @@ class BoltCollector(OutputCollector):
     def _released(self, tup: Tuple) -> None:
         began = self.held.pop(tup, None)
         if began is not None:
-            self._task.stats.process_secs += self._task.clock.monotonic() - began
+            waited = self._task.clock.monotonic() - began
+            self._task.stats.process_secs += waited
             self._task.stats.process_count += 1
 
     def _trees(self, anchors: Anchors) -> list[Tree]:

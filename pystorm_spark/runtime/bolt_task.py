@@ -85,14 +85,13 @@ class BoltTask(Task):
 
         Gives how many it were.
         """
-        batch = self._next_batch()
-        collector, stats = self.collector, self.stats
+        batch, shop, collector, stats = self._next_batch(), self.shop, self.collector, self.stats
         # Held tuples that are settled now have their own latency: `_released` counts them.
         others = collector.acked + collector.failed - stats.process_count
-        self.shop.running = self
-        began = self.clock.monotonic()
+        shop.running = self
+        began = shop.now  # when the task before this one was done
         try:
-            if self.task_hooks or self.debug:
+            if collector.watched:
                 self._execute_watched(batch)
             else:
                 self._execute_all(batch)
@@ -100,7 +99,8 @@ class BoltTask(Task):
             done = batch[: batch.index(crash.tup) + 1]
             stats.executed += len(done) - self._ticks_in(done)
             raise
-        took = self.clock.monotonic() - began
+        shop.now = self.clock.monotonic()
+        took = shop.now - began
         count = len(batch)
         if count == self._batch or took > BATCH_SECS:
             self._fit_batch(count, took)
@@ -120,11 +120,11 @@ class BoltTask(Task):
 
     def _next_batch(self) -> list[Tuple]:
         if not self.backlog:
-            self.backlog, self._at = self.inbox[:], 0
-            self.inbox.clear()  # in place: ports hold its append
-        if self._at == 0 and len(self.backlog) <= self._batch:
-            batch, self.backlog = self.backlog, []
-            return batch
+            batch = self.inbox[:]
+            del self.inbox[: len(batch)]  # in place, ports hold its append; other threads may append meanwhile
+            if len(batch) <= self._batch:
+                return batch
+            self.backlog = batch
         batch = self.backlog[self._at : self._at + self._batch]
         self._at += len(batch)
         if self._at == len(self.backlog):

@@ -48,4 +48,4 @@ class RotatingMap(Generic[K, V]):
     def __iter__(self) -> Iterator[K]:
         """Oldest first."""
         for bucket in reversed(self._buckets):
-            yield from bucket
+            yield from list(bucket)  # other threads may add to it meanwhile

@@ -34,15 +34,23 @@ CACHED_KEYS = 50_000  # of one fields grouping in one task
 
 
 class Port:
-    """The way to one target task: its queue when it lives in this slot, else the buffer that will be its frame."""
+    """The way to one target task: into its queue when it lives in this slot, else the buffer that will be its frame.
 
-    __slots__ = ("append", "buffer", "task_id")
+    `append` is the queue's own, for the short way of a collector; None where something is to be done before.
+    """
+
+    __slots__ = ("append", "buffer", "put", "task_id")
 
     def __init__(
-        self, task_id: int, append: Callable[[Tuple], None] | None = None, buffer: TupleBuffer | None = None
+        self,
+        task_id: int,
+        put: Callable[[Tuple], None] | None = None,
+        buffer: TupleBuffer | None = None,
+        is_plain: bool = True,
     ) -> None:
         self.task_id = task_id
-        self.append = append
+        self.put = put
+        self.append = put if is_plain else None
         self.buffer = buffer
 
 
@@ -155,7 +163,7 @@ def _in_turn(ring: list[Port]) -> Pick:
 
 def _shuffle(ports: list[Port], rng: random.Random) -> Pick:
     """Round-robin over a once-shuffled ring: exactly even. Tasks in this slot are nearer than all others."""
-    ring = [port for port in ports if port.append is not None] or list(ports)
+    ring = [port for port in ports if port.put is not None] or list(ports)
     rng.shuffle(ring)
     return _in_turn(ring)
 

@@ -10,6 +10,7 @@ import gc
 import logging
 import math
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tuple
 log = logging.getLogger(__name__)
 
 TURN_SECS = 0.005
+HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # of the interpreter: the short way relies on it
 SLOW_SECS = 0.1  # a turn that takes as long is busy with user code
 # A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
 # die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
@@ -79,7 +81,7 @@ class Slot:
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self._shop = Workshop(clock, self.outbox, codec)
-        self._shop.packs_all = plan.conf["topology.testing.always.try.serialize"]
+        self._packs_all: bool = plan.conf["topology.testing.always.try.serialize"]
         self._rng = rng
         self._local_ports: dict[int, Port] = {}  # by task
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
@@ -91,6 +93,7 @@ class Slot:
             self.tasks[task_id] = self._make_task(task_id, components)
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
+        self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
@@ -186,7 +189,8 @@ class Slot:
         port = self._local_ports.get(target)
         if port is None:  # all sources share it: with many tasks there would be too many for the processor's cache
             append = task.inbox.append
-            port = Port(target, self._serializing(append, task) if self._shop.packs_all else append)
+            put = self._serializing(append, task) if self._packs_all else append
+            port = Port(target, put, is_plain=not self._packs_all)
             self._local_ports[target] = port
         return port
 
@@ -276,13 +280,15 @@ class Slot:
         The garbage collector waits for the end of the turn: most of what a turn makes is gone by then, and looking at
         it meanwhile costs up to half of the speed. Where turns take long it does not wait.
         """
-        if self._slow or not gc.isenabled():
-            return self._turn()
-        gc.disable()
+        holds_collector = gc.isenabled() and not self._slow
+        if holds_collector:
+            gc.disable()
         try:
             return self._turn()
         finally:
-            gc.enable()
+            self._close_short_way()
+            if holds_collector:
+                gc.enable()
 
     def _turn(self) -> bool:
         self._shop.thread = get_ident()
@@ -290,6 +296,7 @@ class Slot:
         for spout in self.spouts:
             spout.collector.now = now
         busy = self._shop.run_posted()
+        self._open_short_way()
         busy |= self.arrivals.take_in(lambda: self._queued() < BACKLOG)
         if now >= self._next_timer:
             self._run_timers(now)
@@ -309,7 +316,17 @@ class Slot:
                 spout.tell_outcomes()
         self.outbox.seal()
         self._slow = self.clock.monotonic() - now > SLOW_SECS
-        return busy
+        return busy or self._queued() > 0  # from user threads, meanwhile
+
+    def _open_short_way(self) -> None:
+        # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
+        for collector in self._collectors:
+            collector.short_way = HAS_LOCK and not (collector.posted or collector.watched)
+
+    def _close_short_way(self) -> None:
+        """Between turns whoever emits must wake the slot."""
+        for collector in self._collectors:
+            collector.short_way = False
 
     def _has_room(self) -> bool:
         if self.paused or self.outbox.waiting_bytes() > OUTBOX_BYTES:
@@ -345,12 +362,14 @@ class Slot:
     def _run_bolts(self, until: float) -> int:
         """Run the bolts until their queues are empty, or until `until`; how many tuples were executed."""
         executed = 0
+        shop = self._shop
+        shop.now = self.clock.monotonic()
         for _ in range(ROUNDS):
             before = executed
             for task in self.bolts:
                 if task.inbox or task.backlog:
                     executed += task.run()
-            if executed == before or self.clock.monotonic() >= until:
+            if executed == before or shop.now >= until:
                 break
         return executed
 

@@ -21,10 +21,10 @@ class SpoutCollector(SpoutOutputCollector):
     def __init__(self, task: SpoutTask) -> None:
         self._task = task
         self._shop = task.shop
-        self._routes = task.user_routes
         self.default: Route | None = None  # the route of the default stream
-        self._watched = task.debug
-        self._thread = 0  # that may take the short way through `emit`: the slot's own, none (0) while hooks watch
+        self.short_way = False  # whether `emit` may take it: during a turn, unless hooks or posted calls forbid
+        self.posted = 0  # calls of other threads that the slot's own thread has not yet made
+        self.watched = task.debug
         self.emits = 0
         self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
         self.bucket = task.pending.newest  # where new roots are pending
@@ -39,12 +39,11 @@ class SpoutCollector(SpoutOutputCollector):
     ) -> list[int]:
         if more:
             stream, values, message_id = spout_emit("emit", (values, *more), message_id=message_id, stream=stream)
-        if get_ident() != self._thread:
+        if not self.short_way:
             return self._emit_unusual(stream, values, message_id)
-        route = self.default if stream is DEFAULT_STREAM else self._routes.get(stream)
+        route = self.default if stream is DEFAULT_STREAM else self._task.route(stream)
         if route is None or type(values) is not list or len(values) != route.arity:
             route, values = self._task.checked(stream, values)
-        self.emits += 1
         port = route.only
         if port is None and route.pick is not None:
             try:
@@ -63,10 +62,14 @@ class SpoutCollector(SpoutOutputCollector):
             tup.values = values
             tup._origin = route.origin
             tup._tree = root
+            bucket[root] = None  # before anybody can see the tuple
             port.append(tup)
-            bucket[root] = None
             route.emitted += 1
+            self.emits += 1
             return [port.task_id]
+        if get_ident() != self._shop.thread:
+            return self._emit_unusual(stream, values, message_id)
+        self.emits += 1
         ports = route.choose(values) if port is None else (port,)
         self._task.launch(route, ports, values, message_id)
         return [port.task_id for port in ports]
@@ -88,8 +91,8 @@ class SpoutCollector(SpoutOutputCollector):
         pass
 
     def watch(self) -> None:
-        self._watched = True
-        self._thread = 0
+        self.watched = True
+        self.short_way = False
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
@@ -102,12 +105,17 @@ class SpoutCollector(SpoutOutputCollector):
         def launch() -> None:
             self.emits += 1
             self._task.launch(route, ports, values, message_id, row)
-            if self._watched:
+            if self.watched:
                 self._task.tell_emit(route, values, out_tasks)
 
+        def launch_posted() -> None:
+            self._task.guard(launch, "emit of another thread")
+            self.posted -= 1
+
         if get_ident() == self._shop.thread:
-            self._thread = 0 if self._watched else self._shop.thread
             launch()
         else:
-            self._shop.post(lambda: self._task.guard(launch, "emit of another thread"))
+            self.posted += 1
+            self.short_way = False
+            self._shop.post(launch_posted)
         return out_tasks

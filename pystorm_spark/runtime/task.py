@@ -38,9 +38,9 @@ class Workshop:
         self.clock = clock
         self.outbox = outbox
         self.codec = codec
-        self.packs_all = False  # also what stays in the slot
         self.thread = get_ident()  # the thread that turns the slot
         self.running: Task | None = None  # whose component is being called
+        self.now = 0.0  # when the last look at the clock was taken between two bolts
         self.wake: Callable[[], None] = lambda: None
         self.lock = Lock()  # held by other threads while they route and post
         self._posted: deque[Callable[[], None]] = deque()
@@ -211,9 +211,13 @@ class Task:
 
     # Emits.
 
+    def route(self, stream: Any) -> Route | None:
+        """The route of `stream`, if the component declares it."""
+        return self.user_routes.get(stream) if isinstance(stream, str) else None
+
     def checked(self, stream: Any, values: Any) -> tuple[Route, list[Any]]:
         """The route of `stream` and `values` as a list of the declared length, or an `EmitError`."""
-        route = self.user_routes.get(stream) if isinstance(stream, str) else None
+        route = self.route(stream)
         if route is None:
             raise EmitError(
                 f"component {self.component_id!r} emits on stream {stream!r}, which it does not declare; "
@@ -235,8 +239,8 @@ class Task:
         """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already."""
         row = row or self.row_for(route, ports, values)
         for port in ports:
-            if port.append is not None:
-                port.append(new_tuple(values, route.origin, tree))
+            if port.put is not None:
+                port.put(new_tuple(values, route.origin, tree))
                 tree.open += 1
             else:
                 assert port.buffer is not None
@@ -246,7 +250,7 @@ class Task:
     def row_for(self, route: Route, ports: Ports, values: list[Any]) -> bytes | None:
         """`values` packed for the ports to other slots, if there are any: what cannot be packed is sent to nobody."""
         for port in ports:
-            if port.append is None or self.shop.packs_all:
+            if port.append is None:
                 return self.packed(route.origin, values)
         return None
 

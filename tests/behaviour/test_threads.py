@@ -1,6 +1,7 @@
 """Bolts with threads of their own that emit, ack and fail."""
 
 import queue
+import sys
 import threading
 
 import pytest
@@ -113,6 +114,34 @@ def test_many_threads_of_many_tasks_may_work_at_once(cluster, settled):
     info = cluster.topology_info("topology")
     assert info.components["a"].emitted == info.components["a"].acked == info.components["b"].acked == 500
     assert info.pending == 0
+
+
+def test_threads_that_are_switched_all_the_time_lose_and_double_nothing(cluster, settled):
+    """Splits of a tree in threads, with the slot's own thread acking beside them: every count is exact."""
+    count, parts = 2_000, 5
+
+    def split(bolt, tup):
+        for _ in range(parts):
+            bolt.collector.emit(tup.values, anchors=tup)
+        bolt.collector.ack(tup)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        builder = TopologyBuilder()
+        builder.set_spout("spout", numbers(count))
+        builder.set_bolt("a", Threaded(split, count=3)).shuffle_grouping("spout")
+        builder.set_bolt("b", Does(acks), 2).fields_grouping("a", "value")
+        cluster.submit_topology("topology", None, builder.create_topology())
+
+        assert take(settled, count) == [("acked", number) for number in range(count)]
+        info = cluster.topology_info("topology")
+    finally:
+        sys.setswitchinterval(before)
+    assert info.components["a"].emitted == info.components["b"].executed == info.components["b"].acked == count * parts
+    assert info.components["a"].acked == info.components["spout"].acked == count
+    assert info.pending == 0
+    assert settled.empty()
 
 
 def test_what_a_thread_emits_keeps_the_tree_open_after_its_ack(cluster, settled):
