@@ -11,14 +11,14 @@ An edge inside one process needs no id: its two halves would cancel before they 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pystorm_spark.runtime.rotating import RotatingMap
 
 BUCKETS = 3  # one more than the spout's own, so that the spout and not the acker times a tuple out
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The end of a root's tree: every tuple acked, or one failed."""
 
     root: int
@@ -52,9 +52,9 @@ class AckLedger:
 
     def ack(self, root: int, edges: int) -> Outcome | None:
         """Tuples were acked: the XOR of the edges they came along and of those they were sent on along."""
-        entry = self._entry(root)
+        entry = self._entries.newest.get(root) or self._entry(root)
         entry.edges ^= edges
-        return self._settle(root, entry)
+        return None if entry.edges else self._settle(root, entry)
 
     def fail(self, root: int) -> Outcome | None:
         """A tuple of the tree failed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.bolt_task import BoltTask
@@ -62,8 +63,8 @@ class Arrivals:
         return took
 
     def _take_tuples(self, frame: TupleFrame, task: BoltTask) -> None:
-        if frame.counts is None:
-            self._take_single_anchored(frame, task)
+        if frame.in_runs:
+            self._take_runs(frame, task)
             return
         origin = self._origin(frame.source, frame.stream)
         at = 0
@@ -74,17 +75,20 @@ class Arrivals:
             tree.open += 1
             task.inbox.append(new_tuple(values, origin, tree))
 
-    def _take_single_anchored(self, frame: TupleFrame, task: BoltTask) -> None:
+    def _take_runs(self, frame: TupleFrame, task: BoltTask) -> None:
         """The same for the common frame, in which every tuple belongs to one tree."""
         origin = self._origin(frame.source, frame.stream)
-        append, entered = task.inbox.append, self._entered
-        for values, root_id, home, edge in zip(frame.rows, frame.roots, frame.homes, frame.edges, strict=True):
-            tup = Tuple()  # `new_tuple`, without the call
-            tup.values = values
-            tup._origin = origin
-            tup._tree = branch = entered(root_id, home, edge)
-            branch.open += 1
-            append(tup)
+        append = task.inbox.append
+        rows = iter(frame.rows)
+        for root_id, home, edge, count in zip(frame.roots, frame.homes, frame.edges, frame.counts, strict=True):
+            branch = self._entered(root_id, home, edge)
+            branch.open += count
+            for values in islice(rows, count):
+                tup = Tuple()  # `new_tuple`, without the call
+                tup.values = values
+                tup._origin = origin
+                tup._tree = branch
+                append(tup)
 
     def _entered(self, root_id: int, home: int, edge: int) -> Branch:
         """The part of a root's tree in this slot, with one more edge into it."""

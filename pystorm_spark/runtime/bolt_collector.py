@@ -83,6 +83,10 @@ class BoltCollector(OutputCollector):
             return [port.task_id]
         if get_ident() != self._shop.thread:
             return self._emit_unusual(stream, anchors, values)
+        if port is not None and port.buffer is not None:
+            self._task.send(route, port.buffer, values, tree)
+            route.emitted += 1
+            return [port.task_id]
         ports = route.choose(values) if port is None else (port,)
         self._task.deliver(route, ports, values, tree)
         route.emitted += 1

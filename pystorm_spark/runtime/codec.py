@@ -13,6 +13,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from pystorm_spark.runtime.pickling import CloudPickling, NoPickling
 from pystorm_spark.runtime.values import ATOMS, Lowering, nested_unpack
 
 FORMAT_VERSION = 1
-TUPLES, ACKS = 1, 2
+TUPLES, ACKS, RUNS = 1, 2, 3
 PREFIX = struct.Struct("<BI")  # format version, crc32
 ADDRESS = struct.Struct("<Bq")  # kind, target task
 TUPLES_HEAD = struct.Struct("<qIIQQ")  # source task, bytes of the stream's name, rows, bytes of counts, anchors
@@ -65,6 +66,13 @@ class ValueCodec:
             # A huge int, a lone surrogate, deep nesting, or a value that cannot travel: look at each.
             return self._pack_each(values)
 
+    def pack_rows(self, rows: Sequence[list[Any] | bytes]) -> bytes:
+        """Rows of atoms, or packed already, one after the other; all of them at once where none is packed yet."""
+        if bytes not in map(type, rows):
+            with suppress(Exception):  # a huge int or a lone surrogate: row by row they can travel
+                return self._pack_atoms(rows)[_array_header_size(len(rows)) :]
+        return b"".join([row if type(row) is bytes else self.pack(row) for row in rows])
+
     def unpack_rows(self, data: Buffer, count: int) -> list[list[Any]]:
         """The `count` rows that follow one another in `data`, which must hold nothing else."""
         try:
@@ -96,14 +104,16 @@ class TupleFrame:
     """Tuples for one target task from one source task and stream.
 
     `roots`, `homes` and `edges` have one entry for each anchor: the root's id, the spout task that waits for it, the
-    edge's id. They belong to the rows in order, `counts[i]` of them to row i; `counts` None means one to each.
+    edge's id. They belong to the rows in order: with `in_runs` anchor i to the next `counts[i]` rows, which came along
+    one edge together; else the next `counts[i]` anchors to row i.
     """
 
     target: int
     source: int
     stream: str
     rows: list[list[Any]]
-    counts: Sequence[int] | None
+    in_runs: bool
+    counts: Sequence[int]
     roots: array[int]
     homes: array[int]
     edges: array[int]
@@ -124,19 +134,22 @@ def encode_tuples(
     target: int,
     source: int,
     stream: str,
-    rows: Sequence[bytes],
-    counts: bytes | bytearray | None,
+    row_count: int,
+    rows: bytes,
+    in_runs: bool,
+    counts: Sequence[int],
     roots: array[int],
     homes: array[int],
     edges: array[int],
 ) -> bytes:
-    """A `TupleFrame` as bytes; `rows` are packed already, `counts` was made by `append_count`."""
+    """A `TupleFrame` as bytes; its rows are packed already."""
     assert (roots.typecode, homes.typecode, edges.typecode) == ("Q", "I", "Q")
     assert len(roots) == len(homes) == len(edges)
     name = stream.encode("utf-8", "surrogatepass")
-    counts = counts or b""
-    head = TUPLES_HEAD.pack(source, len(name), len(rows), len(counts), len(roots))
-    return _sealed(TUPLES, target, (head, name, counts, _wire(roots), _wire(homes), _wire(edges), *rows))
+    packed_counts = _packed_counts(counts)
+    head = TUPLES_HEAD.pack(source, len(name), row_count, len(packed_counts), len(roots))
+    parts = (head, name, packed_counts, _wire(roots), _wire(homes), _wire(edges), rows)
+    return _sealed(RUNS if in_runs else TUPLES, target, parts)
 
 
 def encode_acks(
@@ -154,23 +167,15 @@ def encode_acks(
     return _sealed(ACKS, target, (head, *map(_wire, columns)))
 
 
-def append_count(counts: bytearray, number: int) -> None:
-    """Write down that the next row has `number` anchors: seven bits to a byte, the lowest first."""
-    while number > 0x7F:
-        counts.append(number & 0x7F | 0x80)
-        number >>= 7
-    counts.append(number)
-
-
 def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
     """The frame in `payload`; a `SerializationError` unless it is whole and of this format version."""
     body = _Body(_opened(payload))
     kind, target = body.fields(ADDRESS)
-    if kind == TUPLES:
-        return _tuple_frame(target, body, values)
+    if kind in (TUPLES, RUNS):
+        return _tuple_frame(target, body, values, in_runs=kind == RUNS)
     if kind == ACKS:
         return _ack_frame(target, body)
-    raise SerializationError(f"a frame is of kind {kind}; there are {TUPLES} (tuples) and {ACKS} (acks)")
+    raise SerializationError(f"a frame is of kind {kind}; there are {TUPLES} and {RUNS} (tuples) and {ACKS} (acks)")
 
 
 def peek_target(payload: Buffer) -> int:
@@ -231,17 +236,17 @@ class _Body:
             raise SerializationError(f"a frame is followed by {len(self._rest)} bytes that do not belong to it")
 
 
-def _tuple_frame(target: int, body: _Body, values: ValueCodec) -> TupleFrame:
+def _tuple_frame(target: int, body: _Body, values: ValueCodec, in_runs: bool) -> TupleFrame:
     source, name_size, row_count, counts_size, anchors = body.fields(TUPLES_HEAD)
     stream = _stream_name(body.take(name_size))
     counts = _counts(bytes(body.take(counts_size)))
-    _check_counts(counts, row_count, anchors)
+    _check_counts(counts, *((anchors, row_count) if in_runs else (row_count, anchors)))
     roots, homes, edges = (body.column(typecode, anchors) for typecode in "QIQ")
     try:
         rows = values.unpack_rows(body.rest(), row_count)
     except SerializationError as error:
         raise SerializationError(f"stream {stream!r} from task {source} to task {target}: {error}") from error
-    return TupleFrame(target, source, stream, rows, counts, roots, homes, edges)
+    return TupleFrame(target, source, stream, rows, in_runs, counts, roots, homes, edges)
 
 
 def _ack_frame(target: int, body: _Body) -> AckFrame:
@@ -258,9 +263,22 @@ def _stream_name(data: memoryview) -> str:
         raise SerializationError(f"a frame has a stream without a readable name: {error}") from error
 
 
-def _counts(data: bytes) -> Sequence[int] | None:
+def _packed_counts(counts: Sequence[int]) -> bytes:
+    """Seven bits of a count to a byte, the lowest first; all but the last byte of a count have the eighth bit set."""
+    if max(counts, default=0) < 0x80:
+        return bytes(counts)
+    packed = bytearray()
+    for count in counts:
+        while count > 0x7F:
+            packed.append(count & 0x7F | 0x80)
+            count >>= 7
+        packed.append(count)
+    return bytes(packed)
+
+
+def _counts(data: bytes) -> Sequence[int]:
     if data.isascii():  # every count is below 128: the bytes are the counts
-        return data or None
+        return data
     counts, number, shift = [], 0, 0
     for byte in data:
         number |= (byte & 0x7F) << shift
@@ -271,11 +289,10 @@ def _counts(data: bytes) -> Sequence[int] | None:
     return counts
 
 
-def _check_counts(counts: Sequence[int] | None, row_count: int, anchors: int) -> None:
-    counted = (row_count, row_count) if counts is None else (len(counts), sum(counts))
-    if counted != (row_count, anchors):
+def _check_counts(counts: Sequence[int], number: int, total: int) -> None:
+    if (len(counts), sum(counts)) != (number, total):
         raise SerializationError(
-            f"a frame of {row_count} rows and {anchors} anchors counts {counted[0]} rows and {counted[1]} anchors"
+            f"a frame has {len(counts)} counts that add up to {sum(counts)}, it should have {number} for {total}"
         )
 
 
@@ -287,6 +304,11 @@ def _little_endian(column: array[int]) -> array[int]:
     if sys.byteorder == "big":
         column.byteswap()
     return column
+
+
+def _array_header_size(length: int) -> int:
+    """How many bytes msgpack takes to begin an array."""
+    return 1 if length < 16 else 3 if length < 1 << 16 else 5
 
 
 def _refusal(index: int, value: object, error: Exception) -> RefusedValueError:

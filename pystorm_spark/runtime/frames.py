@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from pystorm_spark.runtime.codec import append_count, encode_acks, encode_tuples
+from pystorm_spark.runtime.codec import ValueCodec, encode_acks, encode_tuples
 from pystorm_spark.runtime.trees import Branch, Travelling
 from pystorm_spark.topology.tuple import Tree
+
+DRAWN_IDS = 512  # edge ids that are drawn at once
 
 
 class Frame(NamedTuple):
@@ -21,9 +23,12 @@ class Frame(NamedTuple):
 
 
 class TupleBuffer:
-    """The tuples of one source task and stream for one target task in another slot, until they are sealed."""
+    """The tuples of one source task and stream for one target task in another slot, until they are sealed.
 
-    __slots__ = ("counts", "edges", "homes", "roots", "rows", "source", "stream", "target")
+    Tuples of one tree that follow one another are a run: they travel along one edge together.
+    """
+
+    __slots__ = ("counts", "edges", "homes", "in_runs", "roots", "rows", "run", "source", "stream", "target")
 
     def __init__(self, target: int, source: int, stream: str) -> None:
         self.target = target
@@ -32,17 +37,18 @@ class TupleBuffer:
         self.clear()
 
     def clear(self) -> None:
-        self.rows: list[bytes] = []
-        self.counts = bytearray()
+        self.rows: list[list[Any] | bytes] = []  # atoms that will be packed together, or packed
+        self.in_runs = False
+        self.run: Tree | None = None  # the tree of the run at the end, if it is in runs
+        self.counts: list[int] = []
         self.roots = array("Q")
         self.homes = array("I")
         self.edges = array("Q")
 
-    def seal(self) -> Frame:
-        counts = None if self.counts.count(1) == len(self.rows) else self.counts
-        payload = encode_tuples(
-            self.target, self.source, self.stream, self.rows, counts, self.roots, self.homes, self.edges
-        )
+    def seal(self, codec: ValueCodec) -> Frame:
+        rows = codec.pack_rows(self.rows)
+        columns = (self.in_runs, self.counts, self.roots, self.homes, self.edges)
+        payload = encode_tuples(self.target, self.source, self.stream, len(self.rows), rows, *columns)
         self.clear()
         return Frame(self.target, payload)
 
@@ -66,8 +72,10 @@ class AckBuffer:
 class Outbox:
     """What leaves a slot: tuples for tasks elsewhere, and acks, fails and resets for roots that began elsewhere."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self._draw = rng.getrandbits
+    def __init__(self, rng: random.Random, codec: ValueCodec) -> None:
+        self._rng = rng
+        self._codec = codec
+        self._edge_ids: Iterator[int] = iter(())
         self._dirty: dict[tuple[int, int], TupleBuffer] = {}  # {(source, target): the buffer that has tuples}
         self._full: list[Frame] = []  # sealed before the end of the turn
         self._acks: dict[int, AckBuffer] = {}
@@ -78,29 +86,42 @@ class Outbox:
 
     def edge_id(self) -> int:
         """A random id that is not zero: XORed with zero an edge would be none."""
-        return self._draw(64) or self.edge_id()
+        while not (edge := next(self._edge_ids, 0)):
+            self._edge_ids = filter(None, array("Q", self._rng.randbytes(8 * DRAWN_IDS)))
+        return edge
 
-    def send(self, buffer: TupleBuffer, row: bytes, tree: Tree) -> None:
-        """Put a packed tuple of `tree` into `buffer`."""
+    def send(self, buffer: TupleBuffer, row: list[Any] | bytes, tree: Tree) -> None:
+        """Put a tuple of `tree` into `buffer`; a row that is not packed yet must be all atoms."""
+        if tree is buffer.run:
+            buffer.counts[-1] += 1
+        else:
+            self._begin(buffer, tree)
+        buffer.rows.append(row)
+
+    def _begin(self, buffer: TupleBuffer, tree: Tree) -> None:
+        """Write down the anchors of a tuple, which begins a run if it has just one."""
+        in_runs = isinstance(tree, Travelling)
+        if buffer.rows and buffer.in_runs != in_runs:
+            self._full.append(buffer.seal(self._codec))
         if not buffer.rows:
             self._open(buffer)
-        buffer.rows.append(row)
-        count = 0
-        for member in tree.members():
-            if isinstance(member, Travelling):
-                edge = self.edge_id()
-                buffer.roots.append(member.leave(edge))
-                buffer.homes.append(member.home())
-                buffer.edges.append(edge)
-                count += 1
-        append_count(buffer.counts, count)
+            buffer.in_runs = in_runs
+        members = tree.members()
+        for member in members:
+            assert isinstance(member, Travelling)
+            edge = self.edge_id()
+            buffer.roots.append(member.leave(edge))
+            buffer.homes.append(member.home())
+            buffer.edges.append(edge)
+        buffer.run = tree if in_runs else None
+        buffer.counts.append(1 if in_runs else len(members))
 
     def _open(self, buffer: TupleBuffer) -> None:
         """Begin to fill `buffer`. Tuples of one task for another keep their order, also those of different streams."""
         lane = (buffer.source, buffer.target)
         other = self._dirty.get(lane)
-        if other is not None:
-            self._full.append(other.seal())
+        if other is not None and other is not buffer:
+            self._full.append(other.seal(self._codec))
         self._dirty[lane] = buffer
 
     def close(self, branch: Branch) -> None:
@@ -127,7 +148,7 @@ class Outbox:
         """Pack what has been gathered. Tuples come before acks, so that an ack never overtakes what it covers."""
         if not self._dirty and not self._acks:
             return
-        frames = [*self._full, *(buffer.seal() for buffer in self._dirty.values())]
+        frames = [*self._full, *(buffer.seal(self._codec) for buffer in self._dirty.values())]
         frames += [buffer.seal() for buffer in self._acks.values()]
         self._full.clear()
         self._dirty.clear()

@@ -75,11 +75,11 @@ class Slot:
         self.plan = plan
         self.number = number
         self.clock = clock
-        self.outbox = Outbox(rng)
         self.active = False
         self.paused = False  # by back-pressure: some slot has more than it can take
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
+        self.outbox = Outbox(rng, codec)
         self._shop = Workshop(clock, self.outbox, codec)
         self._packs_all: bool = plan.conf["topology.testing.always.try.serialize"]
         self._rng = rng

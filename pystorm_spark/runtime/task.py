@@ -18,8 +18,9 @@ from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.frames import Outbox
+from pystorm_spark.runtime.frames import Outbox, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.runtime.values import ATOMS
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
@@ -234,6 +235,16 @@ class Task:
                 f"{route.arity} fields {route.origin.fields.to_list()}: {reprlib.repr(values)}"
             )
         return route, values if isinstance(values, list) else list(values)
+
+    def send(self, route: Route, buffer: TupleBuffer, values: list[Any], tree: Tree) -> None:
+        """Put `values` on the way to one task in another slot: `deliver` for the commonest case."""
+        for value in values:
+            if type(value) not in ATOMS:
+                row: list[Any] | bytes = self.packed(route.origin, values)
+                break
+        else:
+            row = values
+        self.shop.outbox.send(buffer, row, tree)
 
     def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree, row: bytes | None = None) -> None:
         """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already."""

@@ -18,7 +18,6 @@ from pystorm_spark.runtime.codec import (
     AckFrame,
     TupleFrame,
     ValueCodec,
-    append_count,
     decode,
     encode_acks,
     encode_tuples,
@@ -37,16 +36,10 @@ def tasks(*numbers):
     return array("I", numbers)
 
 
-def counts_of(*numbers):
-    counts = bytearray()
-    for number in numbers:
-        append_count(counts, number)
-    return bytes(counts)
-
-
-def tuples_payload(rows=ROWS, counts=None, anchors=None, stream="default", target=6):
+def tuples_payload(rows=ROWS, counts=(1, 1, 1), anchors=None, stream="default", target=6, in_runs=True):
     roots, homes, edges = anchors or (longs(1, 2, 3), tasks(4, 4, 5), longs(7, 8, 9))
-    return encode_tuples(target, 2, stream, [VALUES.pack(row) for row in rows], counts, roots, homes, edges)
+    packed = b"".join(VALUES.pack(row) for row in rows)
+    return encode_tuples(target, 2, stream, len(rows), packed, in_runs, counts, roots, homes, edges)
 
 
 def anchors_of(total):
@@ -59,9 +52,9 @@ def acks_payload():
 
 PAYLOADS = [
     tuples_payload(),
-    tuples_payload(counts=counts_of(1, 0, 2)),
+    tuples_payload(counts=(1, 0, 2), in_runs=False),
     acks_payload(),
-    tuples_payload([], None, anchors_of(0)),
+    tuples_payload([], (), anchors_of(0)),
 ]
 
 
@@ -70,10 +63,10 @@ def resealed(body):
     return struct.pack("<BI", codec.FORMAT_VERSION, zlib.crc32(body)) + body
 
 
-def tuples_body(source=2, name=b"s", rows=0, counts=b"", anchors=0, rest=b"", counts_size=None, name_size=None):
+def tuples_body(source=2, name=b"s", rows=0, counts=b"", anchors=0, rest=b"", counts_size=None, name_size=None, kind=1):
     name_size = len(name) if name_size is None else name_size
     counts_size = len(counts) if counts_size is None else counts_size
-    return struct.pack("<BqqIIQQ", 1, 6, source, name_size, rows, counts_size, anchors) + name + counts + rest
+    return struct.pack("<BqqIIQQ", kind, 6, source, name_size, rows, counts_size, anchors) + name + counts + rest
 
 
 class Bomb:
@@ -171,15 +164,23 @@ def test_a_forged_array_is_refused():
 
 def test_a_tuple_frame_comes_back_with_its_columns():
     frame = decode(tuples_payload(), VALUES)
-    assert frame == TupleFrame(6, 2, "default", ROWS, None, longs(1, 2, 3), tasks(4, 4, 5), longs(7, 8, 9))
+    columns = longs(1, 2, 3), tasks(4, 4, 5), longs(7, 8, 9)
+    assert frame == TupleFrame(6, 2, "default", ROWS, True, b"\1\1\1", *columns)
 
 
 @pytest.mark.parametrize("numbers", [(1, 0, 2), (0, 0, 0), (127, 128, 300), (1 << 14, 0, 1), (0, 70_000, 255)])
 def test_a_tuple_may_have_any_number_of_anchors(numbers):
     total = sum(numbers)
-    frame = decode(tuples_payload(ROWS, counts_of(*numbers), anchors_of(total)), VALUES)
+    frame = decode(tuples_payload(ROWS, numbers, anchors_of(total), in_runs=False), VALUES)
     assert list(frame.counts) == list(numbers)
     assert frame.roots == longs(*range(total))
+
+
+@pytest.mark.parametrize("numbers", [(3, 0, 0), (2, 1), (200, 1), (1, 20_000)])
+def test_a_run_may_have_any_length(numbers):
+    rows = [[number] for number in range(sum(numbers))]
+    frame = decode(tuples_payload(rows, numbers, anchors_of(len(numbers))), VALUES)
+    assert (frame.in_runs, list(frame.counts), frame.rows) == (True, list(numbers), rows)
 
 
 @pytest.mark.parametrize("stream", ["", "errors", "größe-\U0001f600", "\ud800", "x" * 70_000])
@@ -209,21 +210,21 @@ def test_a_frame_is_decoded_from_any_buffer(kind):
 def test_any_frame_comes_back(tuples):
     rows, numbers = [row for row, _ in tuples], [number for _, number in tuples]
     total = sum(numbers)
-    frame = decode(tuples_payload(rows, counts_of(*numbers), anchors_of(total)), VALUES)
+    frame = decode(tuples_payload(rows, numbers, anchors_of(total), in_runs=False), VALUES)
     assert frame.rows == rows
-    assert list(frame.counts or ()) == numbers
+    assert list(frame.counts) == numbers
 
 
 def test_the_bytes_of_a_frame_are_those_of_format_version_1():
-    payload = encode_tuples(6, 2, "s", [b"\x91\x01"], None, longs(1), tasks(2), longs(3))
-    body = struct.pack("<BqqIIQQ", 1, 6, 2, 1, 1, 0, 1) + b"s" + struct.pack("<QIQ", 1, 2, 3) + b"\x91\x01"
+    payload = encode_tuples(6, 2, "s", 1, b"\x91\x01", True, [1], longs(1), tasks(2), longs(3))
+    body = struct.pack("<BqqIIQQ", 3, 6, 2, 1, 1, 1, 1) + b"s\x01" + struct.pack("<QIQ", 1, 2, 3) + b"\x91\x01"
     assert payload == struct.pack("<BI", 1, zlib.crc32(body)) + body
 
 
 def test_columns_are_little_endian_on_a_big_endian_machine(monkeypatch):
     monkeypatch.setattr(sys, "byteorder", "big")
     roots = longs(1, 2, 3)
-    payload = encode_tuples(6, 2, "s", [], b"", roots, tasks(4, 5, 6), longs(7, 8, 9))
+    payload = encode_tuples(6, 2, "s", 0, b"", True, (), roots, tasks(4, 5, 6), longs(7, 8, 9))
     assert struct.pack(">QQQIII", 1, 2, 3, 4, 5, 6) in payload
     assert roots == longs(1, 2, 3)
     acks = acks_payload()
@@ -301,6 +302,8 @@ FORGED = {
     "counts": tuples_body(counts_size=1 << 63),
     "counted anchors": tuples_body(rows=1, counts=b"\xff\xff\xff\x7f", anchors=1 << 28, rest=b"\x90"),
     "counted rows": tuples_body(rows=1, counts=b"\0\0", rest=b"\x90"),
+    "counted runs": tuples_body(rows=1, counts=b"\2", anchors=1, rest=bytes(20) + b"\x90", kind=3),
+    "runs of no anchor": tuples_body(rows=1, counts=b"\1", rest=b"\x90", kind=3),
     "unfinished count": tuples_body(rows=1, counts=b"\x80", rest=b"\x90"),
     "anchors without rows": tuples_body(rows=0, anchors=1, rest=bytes(20)),
     "name size": tuples_body(name_size=HUGE),
@@ -330,7 +333,7 @@ def test_random_bytes_behind_a_good_checksum_are_a_frame_or_are_refused(body):
 
 
 def test_no_pickle_is_opened_before_the_checksum_holds():
-    payload = bytearray(tuples_payload([[Bomb()]], None, anchors_of(1)))
+    payload = bytearray(tuples_payload([[Bomb()]], (1,), anchors_of(1)))
     payload[-1] ^= 1
     with pytest.raises(SerializationError, match="checksum"):
         decode(payload, VALUES)
@@ -343,7 +346,7 @@ class Vanished:
 
 
 def test_a_value_that_cannot_be_restored_names_stream_and_tasks():
-    payload = tuples_payload([[Vanished()]], None, anchors_of(1), stream="errors")
+    payload = tuples_payload([[Vanished()]], (1,), anchors_of(1), stream="errors")
     with pytest.raises(SerializationError, match=r"stream 'errors' from task 2 to task 6: .*No module named 'no'"):
         decode(payload, VALUES)
 

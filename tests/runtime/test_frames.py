@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from itertools import groupby
 
 import pytest
@@ -26,14 +27,15 @@ class Scripted(random.Random):
         super().__init__(0)
         self.numbers = list(numbers)
 
-    def getrandbits(self, bits):
-        assert bits == 64
-        return self.numbers.pop(0)
+    def randbytes(self, count):
+        assert self.numbers, "nothing more shall be drawn"
+        numbers, self.numbers = self.numbers, []
+        return array("Q", numbers).tobytes()
 
 
 @pytest.fixture
 def outbox():
-    return Outbox(random.Random(1))
+    return Outbox(random.Random(1), VALUES)
 
 
 def send(outbox, buffer, *values, tree=UNTRACKED):
@@ -95,26 +97,63 @@ def test_what_was_sealed_in_several_turns_is_taken_in_order(outbox):
 def test_each_tuple_has_an_edge_for_each_of_its_trees(outbox):
     one, two = branch_of(outbox, 1, home=5), branch_of(outbox, 2, home=6)
     buffer = TupleBuffer(4, 2, "default")
-    for tree in (one, UNTRACKED, join([one, two])):
+    for tree in (UNTRACKED, join([one, two])):
         send(outbox, buffer, "x", tree=tree)
     (frame,) = taken(outbox)
-    assert list(frame.counts) == [1, 0, 2]
-    assert (list(frame.roots), list(frame.homes)) == ([1, 1, 2], [5, 5, 6])
-    assert len(set(frame.edges)) == 3
+    assert not frame.in_runs
+    assert list(frame.counts) == [0, 2]
+    assert (list(frame.roots), list(frame.homes)) == ([1, 2], [5, 6])
+    assert len(set(frame.edges)) == 2
 
 
 def test_an_edge_is_noted_in_the_tree_that_it_leaves(outbox):
+    tree, other = branch_of(outbox, 7), branch_of(outbox, 8)
+    buffer = TupleBuffer(4, 2, "default")
+    for leaving in (tree, other, tree):
+        send(outbox, buffer, "a", tree=leaving)
+    (frame,) = taken(outbox)
+    assert tree.edge == frame.edges[0] ^ frame.edges[2]
+
+
+def test_tuples_of_one_tree_that_follow_one_another_share_an_edge(outbox):
+    one, two = branch_of(outbox, 7), branch_of(outbox, 8)
+    buffer = TupleBuffer(4, 2, "default")
+    for number, tree in enumerate([one, one, two, one]):
+        send(outbox, buffer, number, tree=tree)
+    (frame,) = taken(outbox)
+    assert frame.in_runs
+    assert (frame.rows, list(frame.counts), list(frame.roots)) == ([[0], [1], [2], [3]], [2, 1, 1], [7, 8, 7])
+    assert one.edge == frame.edges[0] ^ frame.edges[2]
+
+
+def test_a_run_ends_with_its_frame(outbox):
     tree = branch_of(outbox, 7)
     buffer = TupleBuffer(4, 2, "default")
-    send(outbox, buffer, "a", tree=tree)
-    send(outbox, buffer, "b", tree=tree)
-    (frame,) = taken(outbox)
-    assert tree.edge == frame.edges[0] ^ frame.edges[1]
+    edges = []
+    for _ in range(2):
+        send(outbox, buffer, "a", tree=tree)
+        edges += taken(outbox)[0].edges
+    assert tree.edge == edges[0] ^ edges[1]
+    assert edges[0] != edges[1]
 
 
-def test_one_tree_for_every_tuple_needs_no_counts(outbox):
-    send(outbox, TupleBuffer(4, 2, "default"), "a", tree=branch_of(outbox, 7))
-    assert taken(outbox)[0].counts is None
+def test_tuples_of_one_tree_and_of_several_keep_their_order(outbox):
+    one, two = branch_of(outbox, 7), branch_of(outbox, 8)
+    buffer = TupleBuffer(4, 2, "default")
+    for number, tree in enumerate([one, UNTRACKED, join([one, two]), two, two]):
+        send(outbox, buffer, number, tree=tree)
+    frames = taken(outbox)
+    assert [frame.rows for frame in frames] == [[[0]], [[1], [2]], [[3], [4]]]
+    assert [frame.in_runs for frame in frames] == [True, False, True]
+
+
+@pytest.mark.parametrize("odd", [1 << 70, "\ud800", {"a": 1}])
+def test_rows_that_cannot_be_packed_together_travel_all_the_same(outbox, odd):
+    buffer = TupleBuffer(4, 2, "default")
+    for value in ("a", odd, "b"):
+        row = [value]
+        outbox.send(buffer, row if type(value) is not dict else VALUES.pack(row), UNTRACKED)
+    assert taken(outbox)[0].rows == [["a"], [odd], ["b"]]
 
 
 def test_a_tuple_of_many_trees_keeps_them_all(outbox):
@@ -125,11 +164,11 @@ def test_a_tuple_of_many_trees_keeps_them_all(outbox):
 
 
 def test_an_edge_id_is_never_zero():
-    assert Outbox(Scripted(0, 0, 9)).edge_id() == 9
+    assert Outbox(Scripted(0, 0, 9), VALUES).edge_id() == 9
 
 
 def test_untracked_tuples_draw_no_ids():
-    outbox = Outbox(Scripted())
+    outbox = Outbox(Scripted(), VALUES)
     send(outbox, TupleBuffer(4, 2, "default"), "a")
     assert list(taken(outbox)[0].edges) == []
 
@@ -181,7 +220,7 @@ LANES = st.tuples(st.sampled_from([4, 6]), st.sampled_from([2, 3]), st.sampled_f
 
 @given(st.lists(LANES | st.none(), max_size=60))
 def test_tuples_between_two_tasks_keep_their_order_whatever_else_is_sent(lanes):
-    outbox, buffers, sent = Outbox(random.Random(1)), {}, []
+    outbox, buffers, sent = Outbox(random.Random(1), VALUES), {}, []
     for number, lane in enumerate(lanes):
         if lane is None:
             outbox.seal()

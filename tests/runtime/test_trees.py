@@ -20,7 +20,7 @@ class Post:
     """An outbox and what it has sent home: the acks, the fails and the resets of one spout task."""
 
     def __init__(self):
-        self.outbox = Outbox(random.Random(1))
+        self.outbox = Outbox(random.Random(1), ValueCodec())
         self.forgotten = []
         self.outbox.forget = self.forgotten.append
 
