@@ -6,6 +6,8 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
+PEERS := .bench-venv
+PEERS_STAMP := $(PEERS)/.setup-done
 # Where Java is found or brought to is decided in one place.
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &&
 
@@ -13,7 +15,7 @@ WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-pure demo check format format-check lint types layers bench clean
+.PHONY: help setup test test-pure demo check format format-check lint types layers bench profile clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +64,21 @@ types: $(STAMP) ## check the types with mypy
 layers: $(STAMP) ## check who imports whom
 	@$(BIN)/python -m pytest --quiet tests/test_layers.py
 
-bench: $(STAMP) ## run the benchmarks
+bench: $(STAMP) $(PEERS_STAMP) ## run the benchmarks, alone on the machine: a quarter of an hour
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+
+# What is measured beside the engine has packages of its own, and shares the rest with .venv. Without network it is reported as missing.
+$(PEERS_STAMP): $(STAMP)
+	@echo 'installing what is measured beside the engine into $(PEERS)'
+	@$(BIN)/python -m venv --clear $(PEERS)
+	@$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$($(PEERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/venv.pth
+	@for package in 'pandas<3' pyarrow pystorm; do \
+	    $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$package" || echo "$$package could not be installed" >&2; \
+	done
+	@touch $@
+
+profile: $(STAMP) ## show where the time of the word count on Spark goes
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.profile_slot $(ARGS)
 
 clean: ## remove caches and build output; .venv stays
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

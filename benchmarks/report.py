@@ -1,8 +1,10 @@
 """Results: printed as tables, kept as JSON, and put between the markers of `docs/performance.md`."""
 
 import argparse
+import inspect
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -10,6 +12,7 @@ from benchmarks import meter
 from benchmarks.machine import ROOT, described, environment
 
 RESULTS = ROOT / "benchmarks" / "results"
+RUNS = ROOT / "benchmarks" / "runs"  # of this machine only
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -68,16 +71,23 @@ class Result:
     def as_markdown(self):
         return "\n\n".join([*[part.as_markdown() for part in (*self.tables, *self.charts)], self.method])
 
-    def write(self):
-        """Keep the figures, and put the tables into the page."""
+    def note(self):
+        """Keep the figures of this run beside those of earlier ones, to compare while tuning."""
+        self._keep(RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{self.name}.json")
+
+    def _keep(self, path):
         kept = {
             "question": self.question,
             "method": self.method,
             "environment": self.environment,
             "figures": self.figures,
         }
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{self.name}.json").write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
+
+    def write(self):
+        """Keep the figures, and put the tables into the page."""
+        self._keep(RESULTS / f"{self.name}.json")
         _put(self.name, f"{self.as_markdown()}\n\nMeasured on {described(self.environment)}.")
 
 
@@ -114,25 +124,33 @@ def ratio(spread):
     return f"{spread.median:.2f} ({spread.low:.2f}–{spread.high:.2f})"
 
 
+def millis(spread):
+    return f"{spread.median:,.0f} ms ({spread.low:,.0f}–{spread.high:,.0f})"
+
+
 def verdict(met, bar):
     return f"{bar}: {'met' if met else 'MISSED'}"
 
 
 def answer(measure):
-    """The command line of one benchmark."""
+    """The command line of one benchmark; those on Spark can be quick, the others are."""
     parser = argparse.ArgumentParser()
-    add_option(parser)
-    write = parser.parse_args().write
-    tell(measure(), write)
+    add_options(parser)
+    asked = parser.parse_args()
+    can_be_quick = "quick" in inspect.signature(measure).parameters
+    tell(measure(quick=asked.quick) if can_be_quick else measure(), asked.write)
 
 
-def add_option(parser):
-    parser.add_argument("--write", action="store_true", help="keep the results, and rewrite docs/performance.md")
+def add_options(parser):
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--write", action="store_true", help="keep the results, and rewrite docs/performance.md")
+    group.add_argument("--quick", action="store_true", help="take few samples, only to see that it works")
 
 
 def tell(result, write):
-    """Print the result; with `write` keep it, too."""
+    """Print the result and note it in `runs/`; with `write` put it into the page, too."""
     print(f"{result.as_text()}\n\n{described(result.environment)}\n", flush=True)
+    result.note()
     if write:
         result.write()
 

@@ -1,0 +1,81 @@
+"""Others that count the same words, each a program of its own in an environment of its own, `.bench-venv`.
+
+A peer is asked by a line on its standard input, `{"secs": 5}`, and answers with a line `{"words": …, "secs": …}`: how
+many words it moved in about that time, once warm. While it is not asked it rests.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.machine import ROOT
+
+PYTHON = ROOT / ".bench-venv" / "bin" / "python"
+
+
+class MissingPeerError(Exception):
+    """A peer that cannot be had here; it is named as missing, and no figure is guessed."""
+
+
+class Peer:
+    """The program `benchmarks.peers.<name>`, started now and ended with the `with`."""
+
+    def __init__(self, name, *packages):
+        if not PYTHON.exists():
+            raise MissingPeerError("`make bench` has not made .bench-venv")
+        lacking = [package for package in packages if not _has(package)]
+        if lacking:
+            raise MissingPeerError(f"{', '.join(lacking)} could not be installed")
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(PYTHON)}
+        self.name = name
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the peer
+        self._process = subprocess.Popen(
+            [PYTHON, "-m", f"benchmarks.peers.{name}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            cwd=ROOT,
+            env=environ,
+        )
+
+    def rate(self, secs):
+        """Words a second, in about `secs`."""
+        self._process.stdin.write(json.dumps({"secs": secs}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"peer {self.name} has ended with code {self._process.wait()}:\n{self._last_words()}")
+        answer = json.loads(line)
+        return answer["words"] / answer["secs"]
+
+    def _last_words(self):
+        self._said.seek(0)
+        return self._said.read()[-4000:]
+
+    def close(self):
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._said.close()
+
+
+def _has(package):
+    asked = subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+def serve(measure):
+    """Answer questions with `measure(secs) -> (words, secs)` until there are no more."""
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed here is no answer
+    for line in sys.stdin:
+        words, secs = measure(json.loads(line)["secs"])
+        output.write(json.dumps({"words": words, "secs": secs}) + "\n")
+        output.flush()

@@ -1,0 +1,96 @@
+"""How long after it was due is a sentence fully counted and acked on Spark, when 1,000 are due every second?"""
+
+import statistics
+import time
+from dataclasses import asdict
+
+from benchmarks import meter, report, spark_rig
+from benchmarks.components import CountBolt, SplitBolt
+from benchmarks.meter import Spread
+from benchmarks.spark_components import PacedSpout, latencies
+from benchmarks.spark_rig import CORES, SparkRig
+from pystorm_spark import Fields, TopologyBuilder
+
+RATE = 1000  # sentences a second
+BAR = 4  # times the cost of one job of two stages, at the median
+TASKS = 2
+ROUNDS, WARM_UP_SECS, SECS, JOBS = 5, 3.0, 6.0, 15
+QUICK_ROUNDS, QUICK_SECS = 2, 2.0
+
+
+def method(rounds, secs):
+    return (
+        f"{rounds} rounds of {secs:g} s of the word count at {RATE:,} sentences/s after {WARM_UP_SECS:g} s of "
+        f"warm-up, each followed by {JOBS} PySpark jobs of two stages (one `partitionBy` of hardly anything) in the "
+        "same session, while the topology rests. Latency is from the time a sentence was due to the ack at its spout. "
+        "Medians over the rounds, with the quartiles in brackets; the ratio is that of a round's p50 to the median "
+        "job of the same round."
+    )
+
+
+def topology(rate, folder, tasks=TASKS):
+    builder = TopologyBuilder()
+    builder.set_spout(meter.SPOUT, PacedSpout(rate, folder), tasks)
+    builder.set_bolt("split", SplitBolt(), tasks).shuffle_grouping(meter.SPOUT)
+    builder.set_bolt("count", CountBolt(), tasks).fields_grouping("split", Fields("word"))
+    return builder.create_topology()
+
+
+def measure(quick=False):
+    rounds, secs = (QUICK_ROUNDS, QUICK_SECS) if quick else (ROUNDS, SECS)
+    windows, jobs = [], []
+    with spark_rig.folder() as folder:
+        with spark_rig.cluster() as cluster:
+            rig = SparkRig(cluster, topology(RATE, folder))
+            two_stages(cluster.spark.sparkContext)
+            for _ in range(rounds):
+                windows.append(_window(rig, secs))
+                jobs.append(statistics.median(two_stages(cluster.spark.sparkContext) for _ in range(JOBS)))
+            rig.kill()
+        found = [latencies(folder, *window) for window in windows]
+    return _result(method(rounds, secs), secs, found, jobs)
+
+
+def _window(rig, secs):
+    """The moments between which latencies count."""
+    rig.activate()
+    time.sleep(WARM_UP_SECS)
+    began = time.monotonic()
+    time.sleep(secs)
+    ended = time.monotonic()
+    rig.rest()
+    return began, ended
+
+
+def _result(method, secs, found, jobs):
+    halves = [statistics.median(each) for each in found]
+    spreads = {
+        "p50": Spread.of([1000 * half for half in halves]),
+        "p99": Spread.of([1000 * statistics.quantiles(each, n=100)[98] for each in found]),
+        "job": Spread.of([1000 * job for job in jobs]),
+        "ratio": Spread.of([half / job for half, job in zip(halves, jobs, strict=True)]),
+        "rate": Spread.of([len(each) / secs for each in found]),
+    }
+    ratio = spreads["ratio"]
+    row = [
+        f"{RATE:,} sentences/s offered",
+        f"{spreads['rate'].median:,.0f}/s",
+        *(report.millis(spreads[name]) for name in ("p50", "p99", "job")),
+        report.ratio(ratio),
+        report.verdict(ratio.median < BAR, f"< {BAR}"),
+    ]
+    table = report.Table(["", "acked", "p50", "p99", "one job of two stages", "p50 by it", "bar"], [row])
+    figures = {name: asdict(spread) for name, spread in spreads.items()}
+    return report.Result("spark_latency", report.first_line(__doc__), method, [table], figures)
+
+
+def two_stages(sc):
+    """Seconds that one job of two stages takes."""
+    began = time.monotonic()
+    pairs = sc.parallelize(range(CORES), CORES).map(lambda number: (number, number))
+    pairs.partitionBy(CORES).mapPartitions(list).collect()
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    report.answer(measure)

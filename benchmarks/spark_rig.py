@@ -1,0 +1,135 @@
+"""The meter of the Spark engine: topologies on `SparkCluster` that work for a while and rest while others are measured.
+
+Time is the clock on the wall, for the work is spread over many processes: run these benchmarks alone on the machine.
+Counts are those of `topology_info`, which are exact.
+"""
+
+import itertools
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchmarks.machine import ROOT
+from benchmarks.meter import SPOUT
+from pystorm_spark import SparkCluster
+from pystorm_spark.spark.session import CONTEXT_SETTINGS
+
+CORES = 2
+SLOTS = 2
+PATIENCE_SECS = 60.0  # for what is in flight to arrive
+CONF = {
+    "topology.workers": SLOTS,
+    "topology.max.spout.pending": 20_000,
+    "topology.message.timeout.secs": 600,
+}
+
+
+@contextmanager
+def session(cores=CORES):
+    """A session like that of `SparkCluster(None)`, on as many cores as the figures are for."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # What the workers of Spark import.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    with folder() as private:
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+            "spark.sql.warehouse.dir": f"{private}/warehouse",
+            "spark.python.unix.domain.socket.dir": private,
+            **CONTEXT_SETTINGS,
+        }
+        made = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+@contextmanager
+def folder():
+    """A folder for what components write; its path is short, for sockets live there too."""
+    made = tempfile.mkdtemp(prefix="bench-")
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def cluster(cores=CORES):
+    with session(cores) as spark, SparkCluster(spark) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the spouts saw acked in some seconds."""
+
+    roots: int
+    secs: float
+
+    @property
+    def rate(self):
+        return self.roots / self.secs
+
+
+class SparkRig:
+    """A topology on a Spark cluster that is active now and then."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, cluster, topology, conf=None):
+        self._cluster = cluster
+        self.name = f"rig-{next(self._numbers)}"
+        cluster.submit_topology(self.name, {**CONF, **(conf or {})}, topology, active=False)
+
+    def activate(self):
+        self._cluster.activate(self.name)
+
+    def window(self, secs):
+        """Count for `secs`, in the middle of the work."""
+        began, before = self._acked()
+        time.sleep(secs)
+        ended, after = self._acked()
+        return Window(after - before, ended - began)
+
+    def _acked(self):
+        asked = time.monotonic()
+        acked = self.info().components[SPOUT].acked
+        return statistics.mean((asked, time.monotonic())), acked
+
+    def rest(self):
+        """Rest, once all that is in flight has arrived."""
+        self._cluster.deactivate(self.name)
+        deadline = time.monotonic() + PATIENCE_SECS
+        while (info := self.info()).pending:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} has {info.pending} roots pending for {PATIENCE_SECS:.0f} s at rest")
+            time.sleep(0.02)
+        return info
+
+    def run(self, warm_up_secs, secs):
+        """One round: become active, warm up, count, rest."""
+        self.activate()
+        time.sleep(warm_up_secs)
+        found = self.window(secs)
+        self.rest()
+        return found
+
+    def info(self):
+        info = self._cluster.topology_info(self.name)
+        troubles = [error for component in info.components.values() for error in component.errors]
+        if troubles or any(component.failed for component in info.components.values()):
+            raise RuntimeError(f"the figures of {self.name} mean nothing, for tuples have failed: {troubles[:1]}")
+        return info
+
+    def kill(self):
+        self._cluster.kill_topology(self.name)
