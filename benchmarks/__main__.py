@@ -17,6 +17,10 @@ LOCAL = (
 SPARK = (
     "spark_word_count",
     "spark_latency",
+    "spark_exchange",
+    "spark_recovery",
+    "spark_slow_bolt",
+    "spark_curves",
 )
 NAMES = (*LOCAL, *SPARK)
 

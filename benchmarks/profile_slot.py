@@ -14,15 +14,13 @@ import pstats
 import shutil
 import statistics
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import report, spark_rig
 from benchmarks.reference_loop import WORDS
-from benchmarks.spark_rig import SparkRig
+from benchmarks.spark_rig import SparkRig, exchanges_noted
 from benchmarks.spark_word_count import check, topology
 from pystorm_spark import WorkerHook
-from pystorm_spark.spark import topology as spark_topology
 
 
 class Profiler(WorkerHook):
@@ -73,24 +71,6 @@ def _run(folder, asked):
         check(rig, folder)
     print(f"{window.rate * WORDS:,.0f} words/s, mean complete latency {latency:,.0f} ms\n")
     print(f"{_told(jobs, stages).as_text()}\n")
-
-
-@contextmanager
-def exchanges_noted():
-    """[(order, exchanges, seconds)] of the jobs that drivers run meanwhile, as the driver sees them."""
-    noted, run_chain = [], spark_topology.run_chain
-
-    def run_and_note(sc, order, exchanges):
-        began = time.monotonic()
-        statuses = run_chain(sc, order, exchanges)
-        noted.append((order, exchanges, time.monotonic() - began))
-        return statuses
-
-    spark_topology.run_chain = run_and_note
-    try:
-        yield noted
-    finally:
-        spark_topology.run_chain = run_chain
 
 
 def _stages(sc, last):

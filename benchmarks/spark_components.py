@@ -5,8 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from benchmarks.components import CountBolt, NumberingSpout
+from benchmarks.components import CollectingBolt, CountBolt, NumberingSpout
 from benchmarks.reference_loop import SENTENCES
+from pystorm_spark import CustomStreamGrouping
 
 
 class TallyingCountBolt(CountBolt):
@@ -31,7 +32,8 @@ def counted(folder):
 class PacedSpout(NumberingSpout):
     """Emits `rate` tuples a second over all its tasks, and says at its end when each was due and when it was acked.
 
-    The message id is the time at which the tuple was due: a spout that is held up cannot hide it.
+    The message id is the time at which the tuple was due: a spout that is held up cannot hide it. What has not been
+    acked at the end, or not even been emitted, counts as acked at the end.
     """
 
     outputs = ["value"]
@@ -45,23 +47,33 @@ class PacedSpout(NumberingSpout):
         self.every = len(tasks) / self.rate
         self.task = context.this_task_id
         self.lead = context.this_task_index / self.rate  # so that tasks do not emit at the same moment
-        self.times = []
+        self.times, self.pending = [], set()
         self.activate()
 
     def activate(self):
         self.due = time.monotonic() + self.lead
+
+    def deactivate(self):
+        now = time.monotonic()
+        while self.due <= now:
+            self.pending.add(self.due)
+            self.due += self.every
 
     def next_tuple(self):
         due = self.due
         if due <= time.monotonic():
             self.number += 1
             self.due = due + self.every
+            self.pending.add(due)
             self.collector.emit([self.values[self.number % len(self.values)]], message_id=due)
 
     def ack(self, message_id):
+        self.pending.remove(message_id)
         self.times.append((message_id, time.monotonic()))
 
     def close(self):
+        now = time.monotonic()
+        self.times += [(due, now) for due in self.pending]
         Path(self.folder, f"times-{self.task}-{os.getpid()}").write_text(json.dumps(self.times))
 
 
@@ -69,3 +81,77 @@ def latencies(folder, since=0.0, until=float("inf")):
     """Seconds from due to acked, of the tuples that were due in that time."""
     times = [pair for path in Path(folder).glob("times-*") for pair in json.loads(path.read_text())]
     return [acked - due for due, acked in times if since <= due < until]
+
+
+class AwayGrouping(CustomStreamGrouping):
+    """Every tuple goes to the next task, which is in the next slot; a shuffle would keep it in its own."""
+
+    def prepare(self, context, stream, target_tasks):
+        self.chosen = [target_tasks[(context.this_task_index + 1) % len(target_tasks)]]
+
+    def choose_tasks(self, task_id, values):
+        return self.chosen
+
+
+class SlowBolt(CollectingBolt):
+    """Takes `secs` for each tuple and blocks meanwhile, as a call to a slow service does."""
+
+    def __init__(self, secs):
+        self.secs = secs
+
+    def execute(self, tup):
+        time.sleep(self.secs)
+        self.collector.ack(tup)
+
+
+class LastTaskSpout(PacedSpout):
+    """Only its last task emits."""
+
+    def next_tuple(self):
+        if self.is_last:
+            super().next_tuple()
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.is_last = self.task == context.component_tasks(context.this_component_id)[-1]
+        self.every = 1 / self.rate
+
+
+class NotingSpout(NumberingSpout):
+    """Emits `rate` tuples a second and notes each ack at once, for its process may be killed at any moment."""
+
+    outputs = ["value"]
+
+    def __init__(self, rate, folder):
+        self.every, self.folder = 1 / rate, folder
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        name = f"acks-{context.this_task_index}-{time.monotonic_ns()}-{os.getpid()}"
+        self.notes = Path(self.folder, name).open("w", buffering=1)  # noqa: SIM115 - closed by close
+        self.due = time.monotonic()
+
+    def next_tuple(self):
+        now = time.monotonic()
+        if now >= self.due:
+            self.due = now + self.every
+            self.collector.emit([self.number], message_id=now)
+            self.number += 1
+
+    def ack(self, message_id):
+        self.notes.write(f"{message_id!r} {time.monotonic()!r}\n")
+
+    def close(self):
+        self.notes.close()
+
+
+def noted_pids(folder):
+    """The process of each task of a `NotingSpout`, by the index of the task."""
+    opened = sorted(path.name.split("-")[1:] for path in Path(folder).glob("acks-*"))
+    return {index: int(pid) for index, _, pid in opened}
+
+
+def noted_acks(folder):
+    """(emitted, acked) of all that has been acked so far."""
+    lines = [line for path in Path(folder).glob("acks-*") for line in path.read_text().splitlines(keepends=True)]
+    return [tuple(map(float, line.split())) for line in lines if line.endswith("\n")]

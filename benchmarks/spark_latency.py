@@ -14,7 +14,7 @@ from pystorm_spark import Fields, TopologyBuilder
 RATE = 1000  # sentences a second
 BAR = 4  # times the cost of one job of two stages, at the median
 TASKS = 2
-ROUNDS, WARM_UP_SECS, SECS, JOBS = 5, 3.0, 6.0, 15
+ROUNDS, WARM_UP_SECS, SECS, JOBS = 4, 3.0, 6.0, 15
 QUICK_ROUNDS, QUICK_SECS = 2, 2.0
 
 
@@ -22,9 +22,9 @@ def method(rounds, secs):
     return (
         f"{rounds} rounds of {secs:g} s of the word count at {RATE:,} sentences/s after {WARM_UP_SECS:g} s of "
         f"warm-up, each followed by {JOBS} PySpark jobs of two stages (one `partitionBy` of hardly anything) in the "
-        "same session, while the topology rests. Latency is from the time a sentence was due to the ack at its spout. "
-        "Medians over the rounds, with the quartiles in brackets; the ratio is that of a round's p50 to the median "
-        "job of the same round."
+        "same session, while the topology rests. Latency is from the time a sentence was due to the ack at its "
+        "spout. Medians over the rounds, with the quartiles in brackets; the ratio is that of a round's p50 to the "
+        "median job of the same round."
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from benchmarks.machine import ROOT
 from benchmarks.meter import SPOUT
 from pystorm_spark import SparkCluster
+from pystorm_spark.spark import topology as spark_topology
 from pystorm_spark.spark.session import CONTEXT_SETTINGS
 
 CORES = 2
@@ -67,6 +68,24 @@ def folder():
 def cluster(cores=CORES):
     with session(cores) as spark, SparkCluster(spark) as made:
         yield made
+
+
+@contextmanager
+def exchanges_noted():
+    """[(order, exchanges, seconds)] of the jobs that drivers run meanwhile, as the driver sees them."""
+    noted, run_chain = [], spark_topology.run_chain
+
+    def run_and_note(sc, order, exchanges):
+        began = time.monotonic()
+        statuses = run_chain(sc, order, exchanges)
+        noted.append((order, exchanges, time.monotonic() - began))
+        return statuses
+
+    spark_topology.run_chain = run_and_note
+    try:
+        yield noted
+    finally:
+        spark_topology.run_chain = run_chain
 
 
 @dataclass(frozen=True)
