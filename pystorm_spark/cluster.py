@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pystorm_spark.errors import InvalidConfigError, InvalidTopologyError
+from pystorm_spark.errors import (
+    AlreadyAliveError,
+    InvalidConfigError,
+    InvalidTopologyError,
+    NotAliveError,
+    StormError,
+    did_you_mean,
+)
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats, mean_ms
 from pystorm_spark.naming import java_names
+from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 
 ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KILLED"
 
-C = TypeVar("C", bound="Cluster")
+C = TypeVar("C", bound="Cluster[Any]")
+R = TypeVar("R", bound="RunningTopology")
 
 
 @java_names()
@@ -88,11 +100,10 @@ class Tally:
         """Count a task that has ended: nothing of it is pending any more."""
         self.add(component_id, replace(stats, pending=0), errors)
 
-    def copy(self) -> Tally:
-        tally = Tally(self._stats)
-        for id_, stats in self._stats.items():
-            tally.add(id_, stats, self._errors[id_])
-        return tally
+    def add_all(self, other: Tally) -> None:
+        """Count all tasks that `other` has counted."""
+        for id_, stats in other._stats.items():
+            self.add(id_, stats, other._errors[id_])
 
     @property
     def pending(self) -> int:
@@ -118,43 +129,150 @@ class TopologyHandle(ABC):
         """Wait for the topology's end: True when it ended, False on time-out; raises the error that ended it."""
 
 
-@java_names(getters=["topology_info"], getTopologyInfoByName="topology_info", close="shutdown")
-class Cluster(ABC):
-    """Runs topologies. Leaving its `with` block kills what still runs and calls `close` and `cleanup`."""
+class RunningTopology(TopologyHandle):
+    """A topology as its cluster drives it, from the submit to its end."""
+
+    def __init__(self, name: str, storm_id: str) -> None:
+        self.name = name
+        self.id = storm_id
+        self.status = INACTIVE
+        self.error: BaseException | None = None  # what has ended the topology, if it did not end as it was told
+        self.ended = threading.Event()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        ended = self.ended.wait(timeout)
+        if ended and self.error is not None:
+            raise self.error
+        return ended
+
+    @property
+    @abstractmethod
+    def conf(self) -> Mapping[str, Any]:
+        """The topology's configuration."""
 
     @abstractmethod
+    def activate(self) -> None:
+        """Have the spouts emit; the first time the components are opened."""
+
+    @abstractmethod
+    def deactivate(self) -> None:
+        """Have the spouts rest."""
+
+    @abstractmethod
+    def rest(self, secs: float) -> None:
+        """Let the topology go on for `secs`."""
+
+    @abstractmethod
+    def start_anew(self, conf: Mapping[str, Any]) -> None:
+        """Close all tasks and make them anew by `conf`, inactive; they are opened if they were open."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Close all tasks and let go of everything; a topology that has ended stays as it is."""
+
+    @abstractmethod
+    def info(self) -> TopologyInfo:
+        """The status, with the latest counts."""
+
+
+@java_names(getters=["topology_info"], getTopologyInfoByName="topology_info", close="shutdown")
+class Cluster(ABC, Generic[R]):
+    """Runs topologies. Leaving its `with` block kills what still runs and calls `close` and `cleanup`.
+
+    An engine says how a topology is started; what can be done with those that run is the same for all of them.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        self._running: dict[str, R] = {}
+        self._starting: set[str] = set()  # names that are taken by a submit that has not returned
+        self._lock = threading.Lock()  # of the names, never held while user code runs
+
+    @abstractmethod
+    def _start(self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool) -> R:
+        """Start `topology`; an error leaves nothing behind."""
+
+    def _time(self) -> float:
+        return time.time()
+
     def submit_topology(
         self, name: str, conf: Mapping[str, Any] | None, topology: Topology, active: bool = True
     ) -> TopologyHandle:
         """Start `topology` under `name`; with `active=False` nothing is opened until `activate`."""
+        check_name(name)
+        check_submission(topology, conf)
+        resolved = {**resolve(conf), "topology.name": name}
+        with self._lock:
+            self._bury()
+            if name in self._running or name in self._starting:
+                raise AlreadyAliveError(
+                    f"a topology named {name!r} is already running; kill it first, or choose another name"
+                )
+            self._starting.add(name)
+        try:
+            started = self._start(name, f"{name}-{next(self._numbers)}-{int(self._time())}", resolved, topology, active)
+            with self._lock:
+                self._running[name] = started
+        finally:
+            with self._lock:
+                self._starting.discard(name)
+        return started
 
-    @abstractmethod
     def activate(self, name: str) -> None:
         """Have the spouts emit."""
+        self._find(name).activate()
 
-    @abstractmethod
     def deactivate(self, name: str) -> None:
         """Have the spouts rest; what is in flight goes on."""
+        self._find(name).deactivate()
 
-    @abstractmethod
     def rebalance(self, name: str, num_workers: int | None = None, wait_secs: float = 0) -> None:
         """Rest for `wait_secs`, then start all tasks anew, on another number of workers if given."""
+        running = self._find(name)
+        workers = {} if num_workers is None else {"topology.workers": num_workers}
+        conf = resolve({**running.conf, **workers})
+        status = running.status
+        running.deactivate()
+        running.status = REBALANCING
+        running.rest(wait_secs)
+        try:
+            running.start_anew(conf)
+            if status == ACTIVE:
+                running.activate()
+        except BaseException as exc:  # its tasks are closed and do not open again: there is nothing left to run
+            running.error = exc
+            running.end()
+            raise
+        running.status = status
 
-    @abstractmethod
     def kill_topology(self, name: str, wait_secs: float = 0) -> None:
         """Rest for `wait_secs`, then end the topology; returns when `close` and `cleanup` have run."""
+        running = self._find(name)
+        if wait_secs:
+            running.deactivate()
+            running.status = KILLED
+            running.rest(wait_secs)
+        self._end(running)
 
-    @abstractmethod
     def topology_info(self, name: str) -> TopologyInfo:
         """The status of a running topology."""
+        return self._find(name).info()
 
-    @abstractmethod
     def list_topologies(self) -> list[TopologyInfo]:
         """The status of every running topology."""
+        return [running.info() for running in self._all()]
 
-    @abstractmethod
     def shutdown(self) -> None:
         """Kill every topology and let go of everything."""
+        stuck: list[StormError] = []
+        for running in self._all():
+            try:
+                self._end(running)
+            except StormError as exc:
+                stuck.append(exc)
+        if stuck:
+            raise stuck[0]
 
     def __enter__(self: C) -> C:
         return self
@@ -163,6 +281,32 @@ class Cluster(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown()
+
+    def _end(self, running: R) -> None:
+        try:
+            running.end()
+        finally:
+            with self._lock:
+                if self._running.get(running.name) is running:
+                    del self._running[running.name]
+
+    def _all(self) -> list[R]:
+        with self._lock:
+            self._bury()
+            return list(self._running.values())
+
+    def _find(self, name: str) -> R:
+        with self._lock:
+            self._bury()
+            found = self._running.get(name)
+            if found is None:
+                raise NotAliveError(f"no topology named {name!r} is running; {did_you_mean(name, self._running)}")
+            return found
+
+    def _bury(self) -> None:
+        """Forget topologies that have ended by themselves."""
+        for name in [name for name, running in self._running.items() if running.ended.is_set()]:
+            del self._running[name]
 
 
 def check_name(name: object) -> str:

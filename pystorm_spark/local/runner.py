@@ -6,12 +6,15 @@ import itertools
 import logging
 import math
 import threading
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from pystorm_spark.cluster import KILLED
-from pystorm_spark.errors import StormError
+from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, TopologyInfo
+from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.local.topology import LocalTopology
+from pystorm_spark.runtime.plan import make_plan
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +37,47 @@ class SimulatedClock:
         self._now = max(self._now, now)
 
 
-class Runner:
+class LocalRunner(RunningTopology):
+    """Makes calls on a topology, one at a time and never during a turn."""
+
+    def __init__(self, topology: LocalTopology) -> None:
+        super().__init__(topology.name, topology.id)
+        self._topology = topology
+
+    @abstractmethod
+    def call(self, function: Callable[[], None]) -> None:
+        """Have `function` called between two turns, and wait for it; raises what it raises."""
+
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        return self._topology.plan.conf
+
+    def activate(self) -> None:
+        self.call(self._activate)
+
+    def _activate(self) -> None:
+        if self.ended.is_set():
+            raise NotAliveError(f"topology {self.name!r} has ended")
+        self._topology.activate()
+        self.status = ACTIVE
+
+    def deactivate(self) -> None:
+        self.call(self._topology.deactivate)
+        self.status = INACTIVE
+
+    def start_anew(self, conf: Mapping[str, Any]) -> None:
+        plan = make_plan(self._topology.plan.topology, conf, self.id, slots=1)
+        self.call(lambda: self._topology.replace(plan))
+
+    def info(self) -> TopologyInfo:
+        return self._topology.info(self.status)
+
+
+class Runner(LocalRunner):
     """Makes calls on a topology, and turns it, in a thread of its own."""
 
     def __init__(self, topology: LocalTopology) -> None:
-        self._topology = topology
+        super().__init__(topology)
         self._calls: deque[tuple[Callable[[], None], threading.Event, list[BaseException]]] = deque()
         self._wake = threading.Event()
         self._stopping = False
@@ -48,7 +87,6 @@ class Runner:
         self._thread.start()
 
     def call(self, function: Callable[[], None]) -> None:
-        """Have `function` called between two turns, and wait for it; raises what it raises."""
         if threading.current_thread() is self._thread:
             function()
             return
@@ -66,12 +104,10 @@ class Runner:
             raise errors[0]
 
     def rest(self, secs: float) -> None:
-        """Let the topology go on for `secs`."""
-        self._topology.ended.wait(secs)
+        self.ended.wait(secs)
 
-    def stop(self) -> None:
-        """End the thread after its current turn."""
-        self._stopping = True
+    def end(self) -> None:
+        self._stopping = True  # after its current turn
         self._wake.set()
         if threading.current_thread() is self._thread:
             return
@@ -92,11 +128,11 @@ class Runner:
                     self._rest()
         except BaseException as exc:
             log.error("topology %s ended: %s", topology.name, exc)
-            topology.error = exc
+            self.error = exc
         finally:
             topology.close()
-            topology.status = KILLED
-            topology.ended.set()
+            self.status = KILLED
+            self.ended.set()
             self._make_calls()
 
     def _make_calls(self) -> None:
@@ -122,11 +158,11 @@ class Runner:
             self._wake.clear()
 
 
-class SimulatedRunner:
+class SimulatedRunner(LocalRunner):
     """Makes calls on a topology at once; it is turned by `LocalCluster.advance_time` and `wait_until_idle` only."""
 
     def __init__(self, topology: LocalTopology, advance: Callable[[float], None]) -> None:
-        self._topology = topology
+        super().__init__(topology)
         self._advance = advance
 
     def call(self, function: Callable[[], None]) -> None:
@@ -135,10 +171,10 @@ class SimulatedRunner:
     def rest(self, secs: float) -> None:
         self._advance(secs)
 
-    def stop(self) -> None:
+    def end(self) -> None:
         self._topology.close()
-        self._topology.status = KILLED
-        self._topology.ended.set()
+        self.status = KILLED
+        self.ended.set()
 
     def next_due(self) -> float:
         """When the topology has something to do by the clock."""
@@ -155,7 +191,7 @@ class SimulatedRunner:
         try:
             return self._topology.turn()
         except BaseException as exc:
-            log.error("topology %s ended: %s", self._topology.name, exc)
-            self._topology.error = exc
-            self.stop()
+            log.error("topology %s ended: %s", self.name, exc)
+            self.error = exc
+            self.end()
             return False

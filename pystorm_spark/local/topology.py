@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 from collections.abc import Callable
 
 from pystorm_spark.clock import Clock
-from pystorm_spark.cluster import ACTIVE, INACTIVE, Tally, TopologyHandle, TopologyInfo
-from pystorm_spark.errors import NotAliveError
+from pystorm_spark.cluster import Tally, TopologyInfo
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
@@ -18,17 +16,17 @@ from pystorm_spark.runtime.slot import Slot
 log = logging.getLogger(__name__)
 
 
-class LocalTopology(TopologyHandle):
-    """One topology of a `LocalCluster`: its slot, its status, and what its earlier slots have counted."""
+class LocalTopology:
+    """One topology of a `LocalCluster`: its slot, and what its earlier slots have counted.
+
+    All of it is called in the thread that turns the slot; only `info` may be called in others.
+    """
 
     def __init__(self, name: str, plan: Plan, clock: Clock, rng: random.Random) -> None:
         self.name = name
         self.id = plan.storm_id
-        self.status = INACTIVE
         self.plan = plan
         self.clock = clock
-        self.ended = threading.Event()
-        self.error: BaseException | None = None
         self.slot: Slot | None = None
         self._rng = rng
         self._components = pickle_components(plan)
@@ -37,30 +35,18 @@ class LocalTopology(TopologyHandle):
         self._deaths = 0  # in a row, without an ack in between
         self.on_wake: Callable[[], None] = lambda: None
 
-    def await_termination(self, timeout: float | None = None) -> bool:
-        ended = self.ended.wait(timeout)
-        if ended and self.error is not None:
-            raise self.error
-        return ended
-
-    # All of these are called in the thread that turns the slot.
-
     def check_components(self) -> None:
         """Build the slot without opening anything, so that what cannot be loaded is known at once."""
         self.slot = Slot(self.plan, 0, self._components, self.clock, self._rng)
 
     def activate(self) -> None:
-        if self.ended.is_set():
-            raise NotAliveError(f"topology {self.name!r} has ended")
         if self.slot is None or not self.slot.is_open:
             self._open()
         self._slot.active = True
-        self.status = ACTIVE
 
     def deactivate(self) -> None:
         if self.slot is not None:
             self.slot.active = False
-        self.status = INACTIVE
 
     def _open(self) -> None:
         slot = self.slot or Slot(self.plan, 0, self._components, self.clock, self._rng)
@@ -94,7 +80,7 @@ class LocalTopology(TopologyHandle):
             raise crash.as_error() from crash.cause
         log.error("topology %s: the slot is started anew: %s", self.name, crash)
         self._open()
-        self._slot.active = self.status == ACTIVE
+        self._slot.active = lost.active
 
     def replace(self, plan: Plan) -> None:
         """Close all tasks and open them anew, by another plan."""
@@ -119,10 +105,12 @@ class LocalTopology(TopologyHandle):
         for task in slot.tasks.values():
             self._past.add_ended(task.component_id, task.counted(), task.errors)
 
-    def info(self) -> TopologyInfo:
-        plan, slot, tally = self.plan, self.slot, self._past.copy()
+    def info(self, status: str) -> TopologyInfo:
+        """What is known of the topology."""
+        plan, slot, tally = self.plan, self.slot, Tally(self.plan.specs)
+        tally.add_all(self._past)
         for task in slot.tasks.values() if slot is not None else ():
             tally.add(task.component_id, task.counted(), list(task.errors))
         uptime = self.clock.monotonic() - self._started_at
         components = tally.components(plan.topology, plan.tasks)
-        return TopologyInfo(self.name, self.id, self.status, uptime, 1, dict(plan.conf), tally.pending, components)
+        return TopologyInfo(self.name, self.id, status, uptime, 1, dict(plan.conf), tally.pending, components)

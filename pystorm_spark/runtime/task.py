@@ -180,7 +180,7 @@ class Task:
 
     def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
         """Keep `error` for the topology's status, and log it; too many log lines are throttled."""
-        shown = "".join(traceback.format_exception(type(error), error, _user_frames(error)))
+        shown = "".join(traceback.format_exception(type(error), error, user_frames(error)))
         text = "".join(traceback.format_exception_only(type(error), error)).strip()
         self.errors.append(
             ErrorInfo(self.clock.time(), self.task_id, text, shown, repr(tup) if tup is not None else "")
@@ -295,7 +295,7 @@ class Task:
         return self.stats
 
 
-def _user_frames(error: BaseException) -> Any:
+def user_frames(error: BaseException) -> Any:
     """The traceback from the first frame that is not ours: the user's own code comes first."""
     found = error.__traceback__
     while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):

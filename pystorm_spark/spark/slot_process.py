@@ -35,6 +35,7 @@ from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
+from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
 from pystorm_spark.version import __version__
 
@@ -165,7 +166,7 @@ class SlotProcess:
         try:
             self._work()
         except SlotCrash as crash:
-            self.tell("crashed", reason=str(crash), **self.stats())
+            self.tell("crashed", reason=str(crash), cause=pack_error(crash.cause), **self.stats())
             os._exit(CRASHED)
         finally:
             with contextlib.suppress(OSError):
@@ -176,7 +177,7 @@ class SlotProcess:
         self.tell("stopped", **self.stats())
 
     def _fail_start(self, exc: BaseException) -> None:
-        self.tell("failed", error=str(exc), type=type(exc).__name__, traceback=traceback.format_exc())
+        self.tell("failed", error=str(exc), traceback=traceback.format_exc(), cause=pack_error(exc))
 
     def _work(self) -> None:
         idle_turns = 0

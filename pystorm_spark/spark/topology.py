@@ -9,14 +9,16 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 from pyspark.sql import SparkSession
 
-from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, REBALANCING, Tally, TopologyHandle, TopologyInfo
-from pystorm_spark.errors import StormError
+from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, Tally, TopologyInfo
+from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
@@ -26,6 +28,7 @@ from pystorm_spark.spark.exchange import Order, run_chain
 from pystorm_spark.spark.placing import Launch, log_level, place
 from pystorm_spark.spark.process import machine
 from pystorm_spark.spark.session import is_local
+from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import versions
 from pystorm_spark.spark.wire import private_folder
 
@@ -37,11 +40,11 @@ STATS_SECS = 2.0  # how long a question for the latest counts waits for a slot t
 class Run:
     """The slots of one plan, from their placing to their end; a rebalance makes another run."""
 
-    def __init__(self, plan: Plan, session: SparkSession, parent: Path, on_gone: Any) -> None:
+    def __init__(self, plan: Plan, session: SparkSession, parent: Path, past: Tally) -> None:
+        self.cause: BaseException | None = None  # what user code raised when a slot could not start, or crashed
         self._session = session
         self._pickled = cloudpickle.dumps((plan, pickle_components(plan), _execute_timeout(plan)))
         self._folder = private_folder(parent) if is_local(session) else None
-        self._on_gone = on_gone
         host = "" if self._folder else socket.gethostbyname(socket.gethostname())
         limit = plan.conf["topology.slot.inbox.max.bytes"]
         self._control = Control(self._folder, host, limit, self)
@@ -59,6 +62,8 @@ class Run:
         self._asked = itertools.count(1)
         self._answers: dict[int, set[int]] = {}  # {question: slots that have answered it}
         self._answered = threading.Condition()
+        self.past = past  # of slots that are gone, those of earlier runs included
+        self._counting = threading.Lock()
 
     # What the driver's loop needs.
 
@@ -84,20 +89,23 @@ class Run:
             with self._answered:
                 self._answers.get(message["asked"], set()).add(link.slot)
                 self._answered.notify_all()
-        else:
-            self.driver.on_message(link, message)
+            return
+        if "cause" in message:
+            self.cause = unpack_error(message["cause"])
+        self.driver.on_message(link, message)
 
     def on_end(self, link: SlotLink) -> None:
-        tasks, link.tasks = link.tasks, []
-        self._on_gone(tasks)
+        self._keep_counts(link)
         self.driver.on_end(link)
 
     def on_lease(self) -> None:
         self.driver.look_for_silence()
 
-    def tasks(self) -> list[Any]:
-        """[component, counts, errors] of every task, as of now if its slot answers."""
-        links = [link for link in self.driver.slots.values() if link is not None]
+    # Counts.
+
+    def count(self, tally: Tally) -> None:
+        """Add what all tasks have counted to `tally`, as of now for those whose slot answers."""
+        links = self._links()
         asked = next(self._asked)
         ready = {link.slot for link in links if link.state == "ready"}
         with self._answered:
@@ -107,124 +115,153 @@ class Run:
         with self._answered:
             self._answered.wait_for(lambda: answered >= ready, STATS_SECS)
             del self._answers[asked]
-        return [task for link in links for task in link.tasks]
+        with self._counting:
+            tally.add_all(self.past)
+            for link in self._links():
+                for component, counted, errors in link.tasks:
+                    tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
+
+    def _keep_counts(self, link: SlotLink) -> None:
+        """What a slot that is gone had counted still counts."""
+        with self._counting:
+            tasks, link.tasks = link.tasks, []
+            for component, counted, errors in tasks:
+                self.past.add_ended(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
+
+    def _links(self) -> list[SlotLink]:
+        return [link for link in self.driver.slots.values() if link is not None]
 
     def close(self) -> None:
         """End every slot and all that belongs to them."""
         self.driver.stop()
         self._control.close()
-        for link in self.driver.slots.values():
-            if link is not None:
-                tasks, link.tasks = link.tasks, []
-                self._on_gone(tasks)
+        for link in self._links():
+            self._keep_counts(link)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class SparkTopology(TopologyHandle):
+class SparkTopology(RunningTopology):
     """One topology on Spark, through all its runs."""
 
-    def __init__(self, name: str, plan: Plan, session: SparkSession, folder: Path, checkpoint: Path) -> None:
-        self.name = name
-        self.id = plan.storm_id
-        self.plan = plan
-        self.status = INACTIVE
-        self.ended = threading.Event()
-        self.error: BaseException | None = None
+    def __init__(
+        self,
+        name: str,
+        planned: Callable[[Mapping[str, Any]], Plan],
+        conf: Mapping[str, Any],
+        session: SparkSession,
+        folder: Path,
+        checkpoint: Path,
+    ) -> None:
+        self.plan = planned(conf)
+        super().__init__(name, self.plan.storm_id)
+        self._planned = planned
         self._session = session
         self._folder = folder
         self._checkpoint = checkpoint
         self._started_at = time.monotonic()
-        self._past = Tally(plan.specs)  # of slots that are gone
-        self._run = self._new_run(plan)
+        self._run = Run(self.plan, session, folder, Tally(self.plan.specs))
         self._query: Any = None
         self._queries = itertools.count(1)
-        self._closing = threading.Lock()
+        self._changing = threading.RLock()  # of the run
 
-    def _new_run(self, plan: Plan) -> Run:
-        return Run(plan, self._session, self._folder, self._keep)
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        return self.plan.conf
 
     def start(self, active: bool) -> None:
         """Place the slots, open them if `active`, then let the query turn the loop."""
-        self._run.driver.start(is_open=active)
-        self._start_query()
+        self._start_run(is_open=active)
         if active:
-            self.set_active(True)
+            self.activate()
 
-    def _start_query(self) -> None:
+    def _start_run(self, is_open: bool) -> None:
+        with self._naming_the_cause():
+            self._run.driver.start(is_open)
         stream = self._session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         writer = stream.writeStream.foreachBatch(self._batch).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         log_folder = self._checkpoint / f"trigger-{next(self._queries)}"
         self._query = writer.option("checkpointLocation", str(log_folder)).queryName(log_folder.name).start()
-        threading.Thread(target=self._await_query, name=f"pystorm-{self.name}", daemon=True).start()
+        threading.Thread(
+            target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
+        ).start()
 
     def _batch(self, _: Any, batch_id: int) -> None:
         self._run.driver.batch()
 
-    def _await_query(self) -> None:
-        query = self._query
+    def _await_query(self, query: Any) -> None:
         try:
             query.awaitTermination()
         except Exception as exc:
             error: BaseException | None = self._run.driver.error or exc
         else:
             error = self._run.driver.error
-        if self.status not in (KILLED, REBALANCING):
+        if query is self._query:  # nobody has stopped it
             self.error = error or StormError(f"the streaming query of topology {self.name!r} was stopped")
+            if self.error.__cause__ is None:
+                self.error.__cause__ = self._run.cause
             log.error("topology %s ended: %s", self.name, self.error)
-            self.close()
+            self.end()
 
-    def set_active(self, active: bool) -> None:
-        """Have the spouts emit, or rest."""
-        self._run.driver.set_active(active)
-        self.status = ACTIVE if active else INACTIVE
+    @contextmanager
+    def _naming_the_cause(self) -> Iterator[None]:
+        """A slot that could not start: raise what was raised there."""
+        run = self._run
+        try:
+            yield
+        except StormError:
+            if run.cause is None:
+                raise
+            raise run.cause from run.cause.__cause__
 
-    def rebalance(self, plan: Plan, wait_secs: float) -> None:
-        """Rest for `wait_secs`, then start all tasks anew by another plan; whether they are active stays as it was."""
-        status, is_open = self.status, self._run.driver.is_open
-        self.set_active(False)
-        self.status = REBALANCING
-        self.ended.wait(wait_secs)
+    def activate(self) -> None:
+        was_open = self._run.driver.is_open
+        try:
+            with self._naming_the_cause():
+                self._run.driver.set_active(True)
+        except StormError:
+            if not was_open:  # some tasks are open and others are not: none shall be
+                self._begin_again(self.plan, is_open=False)
+            raise
+        self.status = ACTIVE
+
+    def deactivate(self) -> None:
+        self._run.driver.set_active(False)
+        self.status = INACTIVE
+
+    def rest(self, secs: float) -> None:
+        self.ended.wait(secs)
+
+    def start_anew(self, conf: Mapping[str, Any]) -> None:
+        self._begin_again(self._planned(conf), self._run.driver.is_open)
+
+    def _begin_again(self, plan: Plan, is_open: bool) -> None:
+        with self._changing:
+            if self.ended.is_set():
+                raise NotAliveError(f"topology {self.name!r} has ended")
+            self._stop_run()
+            self.plan = plan
+            self._run = Run(plan, self._session, self._folder, self._run.past)
+            self._start_run(is_open)
+
+    def _stop_run(self) -> None:
+        query, self._query = self._query, None
         self._run.close()  # first: a query ends only when its batch has returned
-        self._query.stop()
-        self.plan = plan
-        self._run = self._new_run(plan)
-        self._run.driver.start(is_open)
-        self._start_query()
-        self.status = status
-        if status == ACTIVE:
-            self.set_active(True)
+        if query is not None:
+            query.stop()
 
-    def close(self) -> None:
-        """End the topology: its components are closed, its processes are gone."""
-        with self._closing:
+    def end(self) -> None:
+        with self._changing:
             if self.ended.is_set():
                 return
             self.status = KILLED
-            self._run.close()
-            if self._query is not None:
-                self._query.stop()
+            self._stop_run()
             self.ended.set()
 
-    def await_termination(self, timeout: float | None = None) -> bool:
-        ended = self.ended.wait(timeout)
-        if ended and self.error is not None:
-            raise self.error
-        return ended
-
-    # Counts.
-
-    def _keep(self, tasks: list[Any]) -> None:
-        """What a slot that is gone had counted still counts."""
-        for component, counted, errors in tasks:
-            self._past.add_ended(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
-
     def info(self) -> TopologyInfo:
-        """The status, with the latest counts."""
-        plan, tally = self.plan, self._past.copy()
-        for component, counted, errors in self._run.tasks():
-            tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
+        plan, tally = self.plan, Tally(self.plan.specs)
+        self._run.count(tally)
         uptime = time.monotonic() - self._started_at
         components = tally.components(plan.topology, plan.tasks)
         conf = dict(plan.conf)
