@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 from pystorm_spark.cluster import Cluster, TopologyHandle, TopologyInfo, check_submission
 from pystorm_spark.errors import EmitError, NotAliveError, StormError, did_you_mean
 from pystorm_spark.local import LocalCluster
-from pystorm_spark.testing.emissions import Emissions
+from pystorm_spark.testing.emissions import Emissions, Mailbox, watching
 from pystorm_spark.testing.fixed import FixedTupleSpout
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.graph import ComponentSpec, Topology
@@ -34,7 +34,8 @@ def complete_topology(
 
     Each spout is replaced by its rows (`{spout: rows}` or `{spout: {stream: rows}}`) or is a `FixedTupleSpout`. The
     result, `{component: {stream: [values, ...]}}`, has every declared stream of every component, spouts included, in
-    the order emitted. The topology itself is not changed; what ran is killed in any case.
+    the order emitted (by several processes, in any order that each of them agrees with). The topology itself is not
+    changed; what ran is killed in any case.
 
     >>> from pystorm_spark import LambdaBolt, LambdaSpout, LocalCluster, TopologyBuilder
     >>> builder = TopologyBuilder()
@@ -49,14 +50,18 @@ def complete_topology(
     mocked = _with_mocks(topology, mock_sources or {})
     emissions = Emissions(mocked)
     name = f"complete-topology-{uuid4().hex}"
-    handle = cluster.submit_topology(name, emissions.watching(conf), mocked)
-    try:
-        run = _Run(cluster, handle, mocked, emissions)
-        run.settle_rows()
-        run.drain()
-    finally:
-        with suppress(NotAliveError):
-            cluster.kill_topology(name)
+    with ExitStack() as stack:
+        address = emissions.address
+        if not isinstance(cluster, LocalCluster):  # tasks in other processes
+            address = stack.enter_context(Mailbox(emissions)).address
+        handle = cluster.submit_topology(name, watching(conf, address), mocked)
+        try:
+            run = _Run(cluster, handle, mocked, emissions)
+            run.settle_rows()
+            run.drain()
+        finally:
+            with suppress(NotAliveError):
+                cluster.kill_topology(name)
     return emissions.rows
 
 

@@ -1,15 +1,25 @@
 """Emissions: what the components of one run have emitted, and which rows of its spouts have been acked or failed.
 
 Everything is seen by a hook in every task, so the topology keeps its tasks and groupings, and emits to chosen tasks are
-seen like all others. The hook finds its `Emissions` by an address in the configuration; here an object in this process.
-An engine with tasks in other processes needs an address that they can reach.
+seen like all others. The hook finds its `Emissions` by an address in the configuration: an object in its own process,
+or the socket of a `Mailbox` where the tasks live in other processes of this machine.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import threading
 from collections.abc import Mapping
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+import cloudpickle
+
+from pystorm_spark.errors import StormError
 from pystorm_spark.testing.shared import Shared, shared_at
 from pystorm_spark.topology.config import class_name, resolve
 from pystorm_spark.topology.context import TopologyContext
@@ -18,6 +28,7 @@ from pystorm_spark.topology.hooks import EmitInfo, SpoutAckInfo, SpoutFailInfo, 
 
 HOOKS = "topology.auto.task.hooks"
 ADDRESS = "pystorm.testing.emissions"
+END_SECS = 10.0  # for what the tasks have sent to be read
 
 
 class Emissions(Shared):
@@ -33,26 +44,101 @@ class Emissions(Shared):
         }
         self.settled: dict[str, set[Any]] = {id_: set() for id_ in topology.components}  # message ids, acked or failed
 
-    def watching(self, conf: Mapping[str, Any] | None) -> dict[str, Any]:
-        """`conf`, with a hook in every task that tells what it does."""
-        hooks: Any = resolve(conf)[HOOKS] or ()
-        return {**(conf or {}), HOOKS: [*hooks, class_name(EmissionsHook)], ADDRESS: self.address}
+    def emitted(self, component_id: str, stream: str, values: list[Any]) -> None:
+        """A task of `component_id` has emitted `values`; the system's own components are not part of the result."""
+        if component_id in self.rows:
+            self.rows[component_id][stream].append(values)
+
+    def came_back(self, component_id: str, message_id: Any) -> None:
+        """A row of the spout `component_id` was acked or failed."""
+        self.settled[component_id].add(message_id)
+
+
+def watching(conf: Mapping[str, Any] | None, address: str) -> dict[str, Any]:
+    """`conf`, with a hook in every task that tells the `Emissions` at `address` what it does."""
+    hooks: Any = resolve(conf)[HOOKS] or ()
+    return {**(conf or {}), HOOKS: [*hooks, class_name(EmissionsHook)], ADDRESS: address}
 
 
 class EmissionsHook(TaskHook):
     """Tells an `Emissions` what one task does."""
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
-        emissions: Emissions = shared_at(conf[ADDRESS], Emissions.owner)
-        # The system's own components are not part of the result.
-        self._rows = emissions.rows.get(context.this_component_id, {})
-        self._settled = emissions.settled.get(context.this_component_id, set())
+        address = conf[ADDRESS]
+        self._component_id = context.this_component_id
+        self._emissions = Sender(address) if os.path.isabs(address) else shared_at(address, Emissions.owner)
 
     def emit(self, info: EmitInfo) -> None:
-        self._rows[info.stream].append(list(info.values))
+        self._emissions.emitted(self._component_id, info.stream, list(info.values))
 
     def spout_ack(self, info: SpoutAckInfo) -> None:
-        self._settled.add(info.message_id)
+        self._emissions.came_back(self._component_id, info.message_id)
 
     def spout_fail(self, info: SpoutFailInfo) -> None:
-        self._settled.add(info.message_id)
+        self._emissions.came_back(self._component_id, info.message_id)
+
+
+class Sender:
+    """Stands for an `Emissions` in another process of this machine."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._connection = Client(address, "AF_UNIX")
+        except OSError as exc:
+            raise StormError(f"complete_topology works where tasks run on the machine of the test: {exc}") from exc
+
+    def emitted(self, component_id: str, stream: str, values: list[Any]) -> None:
+        self._connection.send_bytes(cloudpickle.dumps(("emitted", (component_id, stream, values))))
+
+    def came_back(self, component_id: str, message_id: Any) -> None:
+        self._connection.send_bytes(cloudpickle.dumps(("came_back", (component_id, message_id))))
+
+
+class Mailbox:
+    """Receives what `Sender`s send to `emissions`; its folder lets nobody else in.
+
+    Leaving its `with` block returns when everything has been read that was sent by tasks that have ended.
+    """
+
+    def __init__(self, emissions: Emissions) -> None:
+        self._emissions = emissions
+        self._folder = Path(tempfile.mkdtemp(prefix="pystorm-"))
+        self.address = str(self._folder / "emissions")
+        self._listener = Listener(self.address, "AF_UNIX", backlog=64)
+        self._closing = False
+        self._accepting = threading.Thread(target=self._accept, name="pystorm-emissions", daemon=True)
+        self._readers: list[threading.Thread] = []
+
+    def __enter__(self) -> Mailbox:
+        self._accepting.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing = True
+        Client(self.address, "AF_UNIX").close()  # closing a listener does not wake who accepts
+        self._accepting.join()
+        self._listener.close()
+        for reader in self._readers:
+            reader.join(END_SECS)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _accept(self) -> None:
+        while True:
+            connection = self._listener.accept()
+            if self._closing:
+                connection.close()
+                return
+            reader = threading.Thread(target=self._read, args=(connection,), name="pystorm-emissions", daemon=True)
+            self._readers.append(reader)
+            reader.start()
+
+    def _read(self, connection: Connection[Any, Any]) -> None:
+        with connection:
+            while True:
+                try:
+                    what, args = cloudpickle.loads(connection.recv_bytes())
+                except (EOFError, OSError):
+                    return  # the task has ended
+                getattr(self._emissions, what)(*args)
