@@ -35,6 +35,7 @@ class SlotLink:
         self.heard_at = time.monotonic()
         self.tasks: list[Any] = []  # [component, counts, errors] of each of its tasks, as last heard
         self.inbox_bytes = 0
+        self.has_frames = False  # for other slots
         self.state = "starting"  # then ready, then stopped, failed or lost
         self.reason = ""
         self._connection = connection
@@ -92,6 +93,16 @@ class Control:
         for thread in self._threads:
             thread.start()
 
+    def starting(self) -> list[SlotLink]:
+        """The slots that have come and are not yet ready."""
+        return [link for link in list(self._links) if link.state == "starting"]
+
+    def await_end(self, links: list[SlotLink], secs: float) -> None:
+        """Wait until the connections of `links` have ended."""
+        deadline = time.monotonic() + secs
+        while any(link in self._links for link in links) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
     def close(self) -> None:
         """End all connections and their threads."""
         self._closed.set()
@@ -146,6 +157,7 @@ class Control:
             return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
+            link.has_frames = message["has_frames"]
         self._listener.on_message(link, message)
 
     def _keep_lease(self) -> None:

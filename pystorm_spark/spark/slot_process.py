@@ -30,6 +30,7 @@ import msgpack
 
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.runtime.bolt_task import SlotCrash
+from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.answers import Exchanges
@@ -142,10 +143,9 @@ class SlotProcess:
         if assignment["kind"] != "assignment":
             return
         self.epoch = assignment["epoch"]
-        plan: Plan
         try:
-            plan, components, timeout = cloudpickle.loads(assignment["plan"])
-            self._execute_timeout = timeout
+            components, pickled_plan, self._execute_timeout = cloudpickle.loads(assignment["plan"])
+            plan = _load_plan(pickled_plan, components)
             self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
             self.slot.on_wake(self._wake.set)
         except BaseException as exc:
@@ -229,7 +229,8 @@ class SlotProcess:
             [task.component_id, asdict(task.counted()), [list(vars(error).values()) for error in task.errors]]
             for task in self.slot.tasks.values()
         ]
-        return {"tasks": tasks, "inbox_bytes": self.slot.inbox_bytes()}
+        has_frames = self.slot.outbox.has_frames()
+        return {"tasks": tasks, "inbox_bytes": self.slot.inbox_bytes(), "has_frames": has_frames}
 
     # Watching.
 
@@ -279,6 +280,16 @@ class SlotProcess:
             time.sleep(0.05)  # the JVM writes there to its end
         if not self._executor.is_alive():  # else the driver lives, and has only let go of this slot
             shutil.rmtree(cluster_folder, ignore_errors=True)
+
+
+def _load_plan(pickled: bytes, components: dict[str, bytes]) -> Plan:
+    try:
+        plan: Plan = cloudpickle.loads(pickled)
+        return plan
+    except Exception:
+        for id_, component in components.items():  # they are part of the plan: which one cannot be loaded is told
+            load_component(id_, component)
+        raise
 
 
 def versions() -> dict[str, str]:

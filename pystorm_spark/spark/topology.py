@@ -34,6 +34,7 @@ from pystorm_spark.spark.wire import private_folder
 
 log = logging.getLogger(__name__)
 
+START_SECS = 10.0  # for slots that were still starting when they are told to end
 STATS_SECS = 2.0  # how long a question for the latest counts waits for a slot that is held up
 
 
@@ -42,8 +43,11 @@ class Run:
 
     def __init__(self, plan: Plan, session: SparkSession, parent: Path, past: Tally) -> None:
         self.cause: BaseException | None = None  # what user code raised when a slot could not start, or crashed
+        self.jobs = 0
+        self._exchanging = False
         self._session = session
-        self._pickled = cloudpickle.dumps((plan, pickle_components(plan), _execute_timeout(plan)))
+        components = pickle_components(plan)
+        self._pickled = cloudpickle.dumps((components, cloudpickle.dumps(plan), _execute_timeout(plan)))
         self._folder = private_folder(parent) if is_local(session) else None
         host = "" if self._folder else socket.gethostbyname(socket.gethostname())
         limit = plan.conf["topology.slot.inbox.max.bytes"]
@@ -71,7 +75,12 @@ class Run:
         place(self._session.sparkContext, self._launch, slots)
 
     def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
-        return run_chain(self._session.sparkContext, order, exchanges)
+        self.jobs += 1
+        self._exchanging = True
+        try:
+            return run_chain(self._session.sparkContext, order, exchanges)
+        finally:
+            self._exchanging = False
 
     # What slots say.
 
@@ -105,6 +114,25 @@ class Run:
 
     def count(self, tally: Tally) -> None:
         """Add what all tasks have counted to `tally`, as of now for those whose slot answers."""
+        self._ask()
+        with self._counting:
+            tally.add_all(self.past)
+            for link in self._links():
+                for component, counted, errors in link.tasks:
+                    tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
+
+    def is_moving(self) -> bool:
+        """Whether frames are on their way from slot to slot, or a slot is not there.
+
+        A job that came and went meanwhile shows in `jobs`.
+        """
+        self._ask()
+        links = self._links()
+        waiting = any(link.state != "ready" or link.has_frames or link.inbox_bytes for link in links)
+        return self._exchanging or waiting or len(links) < len(self.driver.slots)
+
+    def _ask(self) -> None:
+        """Have every slot tell how it stands."""
         links = self._links()
         asked = next(self._asked)
         ready = {link.slot for link in links if link.state == "ready"}
@@ -115,11 +143,6 @@ class Run:
         with self._answered:
             self._answered.wait_for(lambda: answered >= ready, STATS_SECS)
             del self._answers[asked]
-        with self._counting:
-            tally.add_all(self.past)
-            for link in self._links():
-                for component, counted, errors in link.tasks:
-                    tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
 
     def _keep_counts(self, link: SlotLink) -> None:
         """What a slot that is gone had counted still counts."""
@@ -133,7 +156,11 @@ class Run:
 
     def close(self) -> None:
         """End every slot and all that belongs to them."""
+        starting = self._control.starting()  # one that has opened its components has to close them, too
+        for link in starting:
+            link.tell("stop")
         self.driver.stop()
+        self._control.await_end(starting, START_SECS)
         self._control.close()
         for link in self._links():
             self._keep_counts(link)
@@ -160,7 +187,7 @@ class SparkTopology(RunningTopology):
         self._folder = folder
         self._checkpoint = checkpoint
         self._started_at = time.monotonic()
-        self._run = Run(self.plan, session, folder, Tally(self.plan.specs))
+        self.run = Run(self.plan, session, folder, Tally(self.plan.specs))
         self._query: Any = None
         self._queries = itertools.count(1)
         self._changing = threading.RLock()  # of the run
@@ -177,37 +204,38 @@ class SparkTopology(RunningTopology):
 
     def _start_run(self, is_open: bool) -> None:
         with self._naming_the_cause():
-            self._run.driver.start(is_open)
+            self.run.driver.start(is_open)
         stream = self._session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         writer = stream.writeStream.foreachBatch(self._batch).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
-        log_folder = self._checkpoint / f"trigger-{next(self._queries)}"
-        self._query = writer.option("checkpointLocation", str(log_folder)).queryName(log_folder.name).start()
+        number = next(self._queries)
+        log_folder = self._checkpoint / f"trigger-{number}"
+        self._query = writer.option("checkpointLocation", str(log_folder)).queryName(f"{self.id}-{number}").start()
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
 
     def _batch(self, _: Any, batch_id: int) -> None:
-        self._run.driver.batch()
+        self.run.driver.batch()
 
     def _await_query(self, query: Any) -> None:
         try:
             query.awaitTermination()
         except Exception as exc:
-            error: BaseException | None = self._run.driver.error or exc
+            error: BaseException | None = self.run.driver.error or exc
         else:
-            error = self._run.driver.error
+            error = self.run.driver.error
         if query is self._query:  # nobody has stopped it
             self.error = error or StormError(f"the streaming query of topology {self.name!r} was stopped")
             if self.error.__cause__ is None:
-                self.error.__cause__ = self._run.cause
+                self.error.__cause__ = self.run.cause
             log.error("topology %s ended: %s", self.name, self.error)
             self.end()
 
     @contextmanager
     def _naming_the_cause(self) -> Iterator[None]:
         """A slot that could not start: raise what was raised there."""
-        run = self._run
+        run = self.run
         try:
             yield
         except StormError:
@@ -216,10 +244,10 @@ class SparkTopology(RunningTopology):
             raise run.cause from run.cause.__cause__
 
     def activate(self) -> None:
-        was_open = self._run.driver.is_open
+        was_open = self.run.driver.is_open
         try:
             with self._naming_the_cause():
-                self._run.driver.set_active(True)
+                self.run.driver.set_active(True)
         except StormError:
             if not was_open:  # some tasks are open and others are not: none shall be
                 self._begin_again(self.plan, is_open=False)
@@ -227,14 +255,14 @@ class SparkTopology(RunningTopology):
         self.status = ACTIVE
 
     def deactivate(self) -> None:
-        self._run.driver.set_active(False)
+        self.run.driver.set_active(False)
         self.status = INACTIVE
 
     def rest(self, secs: float) -> None:
         self.ended.wait(secs)
 
     def start_anew(self, conf: Mapping[str, Any]) -> None:
-        self._begin_again(self._planned(conf), self._run.driver.is_open)
+        self._begin_again(self._planned(conf), self.run.driver.is_open)
 
     def _begin_again(self, plan: Plan, is_open: bool) -> None:
         with self._changing:
@@ -242,12 +270,12 @@ class SparkTopology(RunningTopology):
                 raise NotAliveError(f"topology {self.name!r} has ended")
             self._stop_run()
             self.plan = plan
-            self._run = Run(plan, self._session, self._folder, self._run.past)
+            self.run = Run(plan, self._session, self._folder, self.run.past)
             self._start_run(is_open)
 
     def _stop_run(self) -> None:
         query, self._query = self._query, None
-        self._run.close()  # first: a query ends only when its batch has returned
+        self.run.close()  # first: a query ends only when its batch has returned
         if query is not None:
             query.stop()
 
@@ -261,7 +289,7 @@ class SparkTopology(RunningTopology):
 
     def info(self) -> TopologyInfo:
         plan, tally = self.plan, Tally(self.plan.specs)
-        self._run.count(tally)
+        self.run.count(tally)
         uptime = time.monotonic() - self._started_at
         components = tally.components(plan.topology, plan.tasks)
         conf = dict(plan.conf)

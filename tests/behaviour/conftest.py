@@ -1,17 +1,52 @@
 """One `cluster` fixture for every behaviour test: whatever engine it gives must pass them all."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.behaviour import probes
-from tests.behaviour.engine import make_cluster
+from tests.behaviour.engine import ENGINES
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.spark] * (name != "local")) for name in ENGINES])
+def engine(request):
+    """The name of the engine that a test runs on."""
+    return request.param
 
 
 @pytest.fixture
-def cluster():
-    with make_cluster() as made:
+def cluster(engine, request):
+    with ENGINES[engine](request) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
 def fresh_journal():
     probes.forget_all()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_left_behind():
+    yield
+    probes.remove_all()
+
+
+def pytest_collection_modifyitems(items, config):
+    """Let `local_only` tests run on the local engine, and of a test with many cases the first one on the others.
+
+    The cases of a test differ in what the runtime does, which all engines share; what an engine adds to it, they have
+    in common.
+    """
+    seen, left_out = set(), set()
+    for item in items:
+        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
+        if engine in (None, "local") or not item.path.is_relative_to(HERE):
+            continue
+        test = (engine, item.path, item.originalname)
+        if test in seen or item.get_closest_marker("local_only"):
+            left_out.add(item)
+        seen.add(test)
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]

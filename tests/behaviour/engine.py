@@ -1,23 +1,97 @@
 """What the behaviour tests ask of an engine: a cluster, and two ways to let it work.
 
-An engine without simulated time implements both by waiting.
+The local engine has simulated time. The others live in real time and in other processes: letting them work is waiting
+until nothing changes any more.
 """
 
-from pystorm_spark import LocalCluster, TopologyBuilder
+import contextlib
+import time
+
+from pystorm_spark import LocalCluster, SparkCluster, StormError, TopologyBuilder
+from tests.behaviour.probes import all_taken
+
+LOOK_SECS = 0.02
+EQUAL_LOOKS = 3  # after which nothing is expected any more
+LONGEST_ADVANCE_SECS = 5
+PATIENCE_SECS = 60
 
 
-def make_cluster():
-    return LocalCluster(simulated_time=True)
+# Why a test runs on the local engine only.
+STANDING_TIME = "asks what has not happened yet, or how often something has happened: time must stand still for that"
+LONG_TIME = "takes minutes unless time is simulated"
+ONE_PROCESS = "is about tasks in one process"
+NEVER_AT_REST = "never comes to rest, so that there is nothing to wait for but simulated time"
+
+
+class ScatteringSparkCluster(SparkCluster):
+    """Has two slots unless told otherwise, and neighbouring tasks in different ones, so that most tuples cross over.
+
+    One acker, as on one worker: task ids are the same on all engines.
+    """
+
+    def _plan(self, topology, storm_id, conf):
+        workers, ackers = conf["topology.workers"] or 2, conf["topology.acker.executors"]
+        conf = {**conf, "topology.workers": workers, "topology.acker.executors": 1 if ackers is None else ackers}
+        plan = super()._plan(topology, storm_id, conf)
+        tasks = sorted(task for id_ in plan.specs for task in plan.tasks[id_])
+        vars(plan)["slot_of"] = {task: index % plan.slots for index, task in enumerate(tasks)}
+        return plan
+
+
+ENGINES = {
+    "local": lambda request: LocalCluster(simulated_time=True),
+    "spark": lambda request: ScatteringSparkCluster(request.getfixturevalue("spark")),
+}
 
 
 def run_until_idle(cluster):
     """Return when no spout has anything to emit and no tuple is on its way."""
-    cluster.wait_until_idle()
+    if isinstance(cluster, LocalCluster):
+        cluster.wait_until_idle()
+    else:
+        _wait_until_quiet(cluster)
 
 
 def advance(cluster, secs):
     """Return when the topologies have lived for `secs` more."""
-    cluster.advance_time(secs)
+    if isinstance(cluster, LocalCluster):
+        cluster.advance_time(secs)
+    else:
+        assert secs <= LONGEST_ADVANCE_SECS, "too long to wait for: choose a shorter time, or mark the test local_only"
+        time.sleep(secs)
+        _wait_until_quiet(cluster)
+
+
+def _wait_until_quiet(cluster):
+    """Wait until nothing is on its way and nothing changes any more."""
+    deadline = time.monotonic() + PATIENCE_SECS
+    before, looks = None, 0
+    while looks < EQUAL_LOOKS:
+        _let_every_slot_turn(cluster)
+        seen = _look(cluster)
+        looks = looks + 1 if seen == before and all_taken() and not _is_moving(cluster) else 0
+        before = seen
+        assert time.monotonic() < deadline, f"the topologies do not come to rest: {seen}"
+        time.sleep(LOOK_SECS)
+
+
+def _let_every_slot_turn(cluster):
+    """Tell topologies what they have been told before: they answer when every slot has had a turn."""
+    for info in cluster.list_topologies():
+        with contextlib.suppress(StormError):  # it has ended meanwhile
+            (cluster.activate if info.status == "ACTIVE" else cluster.deactivate)(info.name)
+
+
+def _look(cluster):
+    """All that changes as long as a topology works."""
+    infos = cluster.list_topologies()
+    components = [component for info in infos for component in info.components.values()]
+    counts = [(c.emitted, c.transferred, c.executed, c.acked, c.failed, len(c.errors)) for c in components]
+    return counts, [info.pending for info in infos], [running.run.jobs for running in cluster._all()]
+
+
+def _is_moving(cluster):
+    return any(running.run.is_moving() for running in cluster._all())
 
 
 def run(cluster, topology, conf=None, name="topology"):

@@ -1,23 +1,79 @@
 """Probes: components that write down what happens to them, for the tests to read.
 
-Tasks run copies of a component, so what they see goes into one journal of this process, and what a test feeds comes
-out of a mailbox. An engine with other processes has to carry `note` and `feed` there, and nothing else.
+Tasks run copies of a component, in this process or in others. So what they see goes into a file, and what a test feeds
+comes out of a folder. Where they are is told by the environment, which the processes of Spark inherit.
 """
 
+import contextlib
+import os
+import pickle
+import shutil
+import struct
+import tempfile
+import threading
 from collections import defaultdict, deque
+from pathlib import Path
+
+import cloudpickle
 
 from pystorm_spark import BasicBolt, Bolt, Spout
 
-_journal = defaultdict(list)
-_mailboxes = defaultdict(deque)
+_FOLDER = Path(os.environ.setdefault("PYSTORM_SPARK_PROBES", f"{tempfile.gettempdir()}/probes-{os.getpid()}"))
+_LENGTH = struct.Struct("!Q")
+
+
+class Journal:
+    """Entries of all processes, in the order they were noted: each is one write to the end of one file."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        self._read = 0  # bytes
+        self._entries = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def note(self, topic, entry):
+        try:
+            data = pickle.dumps((topic, entry))
+        except Exception:  # something defined inside a test
+            data = cloudpickle.dumps((topic, entry))
+        os.write(self._file, _LENGTH.pack(len(data)) + data)
+
+    def noted(self, topic):
+        with self._lock:
+            self._catch_up()
+            return list(self._entries[topic])
+
+    def _catch_up(self):
+        data = os.pread(self._file, os.fstat(self._file).st_size - self._read, self._read)
+        at = 0
+        while at + _LENGTH.size <= len(data):
+            end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+            if end > len(data):
+                break  # it is being written
+            topic, entry = pickle.loads(memoryview(data)[at + _LENGTH.size : end])
+            self._entries[topic].append(entry)
+            at = end
+        self._read += at
+
+    def close(self):
+        os.close(self._file)
+
+
+_journals = {}  # {process: journal}: a process that was forked has one of its own
+
+
+def journal():
+    if os.getpid() not in _journals:
+        _journals[os.getpid()] = Journal(_FOLDER / "journal")
+    return _journals[os.getpid()]
 
 
 def note(topic, entry):
-    _journal[topic].append(entry)
+    journal().note(topic, entry)
 
 
 def noted(topic):
-    return list(_journal[topic])
+    return journal().noted(topic)
 
 
 def attempt(topic, call):
@@ -30,12 +86,50 @@ def attempt(topic, call):
 
 def feed(spout_id, values, message_id):
     """Have the `Fed` spout of that id emit `values`."""
-    _mailboxes[spout_id].append((values, message_id))
+    mailbox = _mailbox(spout_id)
+    mailbox.mkdir(exist_ok=True)
+    number = _fed[spout_id] = _fed[spout_id] + 1
+    letter = mailbox / f"{number:06}"
+    letter.with_suffix(".new").write_bytes(cloudpickle.dumps((values, message_id)))
+    letter.with_suffix(".new").rename(letter)
+
+
+_fed = defaultdict(int)  # {spout: how often}
+
+
+def take_fed(spout_id):
+    """What was fed next and nobody has taken; None if there is nothing."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(os.listdir(_mailbox(spout_id))):
+            taken = _mailbox(spout_id) / f"{name}.{os.getpid()}"
+            if name.isdigit():
+                with contextlib.suppress(FileNotFoundError):  # somebody else was quicker
+                    os.rename(_mailbox(spout_id) / name, taken)
+                    return pickle.loads(taken.read_bytes())
+    return None
+
+
+def all_taken():
+    """Whether nothing that was fed is left."""
+    return not any(letter.name.isdigit() for letter in _FOLDER.glob("fed-*/*"))
+
+
+def _mailbox(spout_id):
+    return _FOLDER / f"fed-{spout_id}"
 
 
 def forget_all():
-    _journal.clear()
-    _mailboxes.clear()
+    """Begin with an empty folder."""
+    for known in _journals.values():
+        known.close()
+    _journals.clear()
+    _fed.clear()
+    remove_all()
+    _FOLDER.mkdir()
+
+
+def remove_all():
+    shutil.rmtree(_FOLDER, ignore_errors=True)
 
 
 class Rows(Spout):
@@ -83,9 +177,9 @@ class Fed(Rows):
         super().__init__((), fields)
 
     def next_tuple(self):
-        mailbox = _mailboxes[self.context.this_component_id]
-        if mailbox:
-            values, message_id = mailbox.popleft()
+        fed = take_fed(self.context.this_component_id)
+        if fed is not None:
+            values, message_id = fed
             self.collector.emit(values, message_id=message_id)
 
     def ack(self, message_id):

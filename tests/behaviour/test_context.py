@@ -35,7 +35,7 @@ def ask(cluster, question, tasks=2, conf=None):
 def test_a_task_knows_its_id_and_its_index(cluster):
     answers = ask(cluster, lambda context: (context.this_task_id, context.this_task_index, context.this_component_id))
 
-    assert answers == [(5, 0, "middle"), (6, 1, "middle")]
+    assert sorted(answers) == [(5, 0, "middle"), (6, 1, "middle")]
 
 
 def test_task_ids_are_given_from_one_over_the_sorted_component_ids(cluster):
@@ -168,7 +168,7 @@ def test_task_data_belongs_to_one_task(cluster):
         context.set_task_data("key", context.this_task_id)
         return before, context.get_task_data("key")
 
-    assert ask(cluster, keep) == [(None, 5), (None, 6)]
+    assert {after for before, after in ask(cluster, keep) if before is None} == {5, 6}
 
 
 def test_the_tasks_of_one_process_know_of_each_other(cluster):
@@ -207,7 +207,7 @@ def test_the_number_of_tasks_may_differ_from_the_parallelism(cluster, tasks, par
         bolt.set_num_tasks(tasks)
     run(cluster, builder.create_topology())
 
-    assert noted("answers") == list(range(expected))
+    assert sorted(noted("answers")) == list(range(expected))
 
 
 def test_max_task_parallelism_caps_the_number_of_tasks(cluster):

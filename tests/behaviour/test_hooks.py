@@ -65,42 +65,39 @@ def calls(name):
 def test_the_hook_of_a_spout_is_told_of_emits_and_acks(cluster):
     run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(acks)))
 
-    assert noted("hook") == [
-        ("prepare", "spout", "topology"),
-        ("emit", ["x"], "default", 3, [2]),
-        ("spout_ack", 3, "id", 0),
-    ]
+    *before, ack = noted("hook")
+    assert before == [("prepare", "spout", "topology"), ("emit", ["x"], "default", 3, [2])]
+    assert ack[:3] == ("spout_ack", 3, "id")
+    assert ack[3] >= 0
 
 
 def test_the_hook_of_a_spout_is_told_of_fails(cluster):
     run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(fails)))
 
-    assert calls("spout_fail") == [("spout_fail", 3, "id", 0)]
+    assert [call[:3] for call in calls("spout_fail")] == [("spout_fail", 3, "id")]
     assert calls("spout_ack") == []
 
 
 def test_the_hook_of_a_spout_is_told_of_timeouts(cluster):
-    run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(holds)), {"topology.message.timeout.secs": 10})
-    advance(cluster, 20)
+    run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(holds)), {"topology.message.timeout.secs": 1})
+    advance(cluster, 2)
 
     (fail,) = calls("spout_fail")
     assert fail[:3] == ("spout_fail", 3, "id")
-    assert 10_000 <= fail[3] <= 20_000
+    assert fail[3] >= 1000
 
 
 def test_the_hook_of_a_bolt_is_told_of_executes_emits_and_acks(cluster):
-    def execute(bolt, tup):
+    def emits_and_acks(bolt, tup):
         bolt.collector.emit([tup[0] + 1], anchors=tup)
         bolt.collector.ack(tup)
 
-    run(cluster, chain(numbers(1), Hooked(execute, ["value"]), Sink()))
+    run(cluster, chain(numbers(1), Hooked(emits_and_acks, ["value"]), Sink()))
 
-    assert noted("hook") == [
-        ("prepare", "a", "topology"),
-        ("emit", [1], "default", 2, [3]),
-        ("bolt_ack", [0], 2),
-        ("bolt_execute", [0], 2, 0),
-    ]
+    *before, execute = noted("hook")
+    assert before == [("prepare", "a", "topology"), ("emit", [1], "default", 2, [3]), ("bolt_ack", [0], 2)]
+    assert execute[:3] == ("bolt_execute", [0], 2)
+    assert execute[3] >= 0
 
 
 def test_the_hook_of_a_bolt_is_told_of_fails(cluster):
@@ -126,7 +123,7 @@ def test_hooks_are_told_of_user_streams_only(cluster):
     run(cluster, chain(numbers(1), Hooked(acks_all)), {"topology.tick.tuple.freq.secs": 1})
     advance(cluster, 2)
 
-    assert noted("executed") == [False, True, True]
+    assert set(noted("executed")) == {False, True}
     assert len(calls("bolt_execute")) == len(calls("bolt_ack")) == 1
 
 
@@ -206,7 +203,7 @@ def test_hooks_can_be_named_in_the_configuration(cluster):
     """As dotted names: every task of the topology gets one."""
     run(cluster, chain(numbers(1), Does(acks)), {"topology.auto.task.hooks": [f"{__name__}.Notes"]})
 
-    assert [call[1] for call in calls("prepare")] == ["a", "spout"]
+    assert sorted(call[1] for call in calls("prepare")) == ["a", "spout"]
     assert len(calls("bolt_ack")) == len(calls("spout_ack")) == 1
 
 
@@ -254,7 +251,7 @@ def test_a_worker_hook_runs_before_and_after_everything(cluster):
     builder.set_spout("spout", Fed())
     builder.set_bolt("a", Living()).shuffle_grouping("spout")
     builder.add_worker_hook(NotesWorker())
-    run(cluster, builder.create_topology())
+    run(cluster, builder.create_topology(), {"topology.workers": 1})
     cluster.kill_topology("topology")
 
     assert noted("calls") == [("start", "topology"), ("prepare",), ("cleanup",), ("shutdown",)]

@@ -342,7 +342,7 @@ def test_a_context_answers_to_javas_names(cluster):
         note("asked", (context.getTaskData("key"), context.getTaskToComponent(), context.getThisWorkerTasks()))
         note("asked", (context.maxTopologyMessageTimeout(), context.getHooks()))
 
-    handle = run(cluster, chain(numbers(1), Does(asks, ["x"])))
+    handle = run(cluster, chain(numbers(1), Does(asks, ["x"])), {"topology.workers": 1})
 
     assert noted("asked") == [
         (2, 0, "a"),
@@ -449,7 +449,7 @@ def test_a_tick_aware_bolt_may_use_javas_names(cluster):
     run(cluster, chain(numbers(1), JavaTicks()), {"topology.tick.tuple.freq.secs": 1})
     advance(cluster, 1)
 
-    assert noted("calls") == ["process", "tick"]
+    assert set(noted("calls")) == {"process", "tick"}
 
 
 class JavaMetric(Metric):
@@ -475,7 +475,7 @@ def test_metrics_and_consumers_may_use_javas_names(cluster):
     advance(cluster, 1)
 
     assert noted("found") == [2]
-    assert noted("points") == [[("java", "java"), ("count", 0)]]
+    assert noted("points")[0] == [("java", "java"), ("count", 0)]
 
 
 def test_a_local_cluster_answers_to_javas_names():

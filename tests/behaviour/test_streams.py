@@ -13,7 +13,7 @@ from pystorm_spark import (
     TopologyBuilder,
     Values,
 )
-from tests.behaviour.engine import chain, component, run
+from tests.behaviour.engine import ONE_PROCESS, chain, component, run
 from tests.behaviour.probes import Does, Rows, Sink, Starts, attempt, note, noted, numbers
 
 OUTPUTS = {"default": ["value"], "other": ["value"]}
@@ -533,6 +533,7 @@ def test_what_a_bolt_does_in_cleanup_comes_too_late_and_harms_nobody(cluster, ve
     assert noted("b") == []
 
 
+@pytest.mark.local_only(ONE_PROCESS)
 def test_values_are_passed_by_reference(cluster):
     """Inside a process, as in Storm: a value that is changed after the emit is seen changed."""
 

@@ -3,40 +3,34 @@
 import queue
 import sys
 import threading
+import time
 
 import pytest
 
 from pystorm_spark import Bolt, EmitError, LocalCluster, SerializationError, TaskHook, TopologyBuilder
-from tests.behaviour.engine import chain, component
+from tests.behaviour.engine import ENGINES, chain, component
 from tests.behaviour.probes import Does, Rows, Sink, acks, attempt, holds, note, noted
 
-WAIT_SECS = 10
-_signals = {}
+WAIT_SECS = 60
 
 
 @pytest.fixture
-def settled():
-    """A queue of ("acked" or "failed", message id), as the spout hears of it."""
-    _signals["settled"] = queue.Queue()
-    yield _signals["settled"]
-    _signals.clear()
-
-
-@pytest.fixture
-def cluster():
-    """Threads need real time. No thread outlives a test."""
+def cluster(engine, request):
+    """Threads need real time on every engine. In this process none outlives a test."""
     before = set(threading.enumerate())
-    with LocalCluster() as made:
+    with LocalCluster() if engine == "local" else ENGINES[engine](request) as made:
         yield made
-    assert set(threading.enumerate()) == before
+    assert engine != "local" or set(threading.enumerate()) == before
 
 
 class Listens(Rows):
+    """Notes ("acked" or "failed", message id) under "settled"."""
+
     def ack(self, message_id):
-        _signals["settled"].put(("acked", message_id))
+        note("settled", ("acked", message_id))
 
     def fail(self, message_id):
-        _signals["settled"].put(("failed", message_id))
+        note("settled", ("failed", message_id))
 
 
 class Threaded(Bolt):
@@ -74,8 +68,13 @@ def numbers(count):
     return Listens([[number] for number in range(count)])
 
 
-def take(settled, count):
-    return sorted(settled.get(timeout=WAIT_SECS) for _ in range(count))
+def take(count):
+    """What was settled, when it is as many as `count`."""
+    deadline = time.monotonic() + WAIT_SECS
+    while len(noted("settled")) < count:
+        assert time.monotonic() < deadline, f"only {noted('settled')} were settled"
+        time.sleep(0.005)
+    return sorted(noted("settled"))
 
 
 def emit_and_ack(bolt, tup):
@@ -88,35 +87,35 @@ def emit_and_fail(bolt, tup):
     bolt.collector.fail(tup)
 
 
-def test_a_thread_may_emit_and_ack(cluster, settled):
+def test_a_thread_may_emit_and_ack(cluster):
     cluster.submit_topology("topology", None, chain(numbers(3), Threaded(emit_and_ack), Sink()))
 
-    assert take(settled, 3) == [("acked", 0), ("acked", 1), ("acked", 2)]
+    assert take(3) == [("acked", 0), ("acked", 1), ("acked", 2)]
     assert noted("b") == [[0], [1], [2]]
     # "__acker" 1, "a" 2, "b" 3.
     assert noted("tasks") == [[3], [3], [3]]
 
 
-def test_a_thread_may_fail(cluster, settled):
+def test_a_thread_may_fail(cluster):
     cluster.submit_topology("topology", None, chain(numbers(2), Threaded(emit_and_fail), Sink()))
 
-    assert take(settled, 2) == [("failed", 0), ("failed", 1)]
+    assert take(2) == [("failed", 0), ("failed", 1)]
 
 
-def test_many_threads_of_many_tasks_may_work_at_once(cluster, settled):
+def test_many_threads_of_many_tasks_may_work_at_once(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(500))
     builder.set_bolt("a", Threaded(emit_and_ack, count=4), 2).shuffle_grouping("spout")
     builder.set_bolt("b", Does(acks), 2).fields_grouping("a", "value")
     cluster.submit_topology("topology", None, builder.create_topology())
 
-    assert take(settled, 500) == [("acked", number) for number in range(500)]
+    assert take(500) == [("acked", number) for number in range(500)]
     info = cluster.topology_info("topology")
     assert info.components["a"].emitted == info.components["a"].acked == info.components["b"].acked == 500
     assert info.pending == 0
 
 
-def test_threads_that_are_switched_all_the_time_lose_and_double_nothing(cluster, settled):
+def test_threads_that_are_switched_all_the_time_lose_and_double_nothing(cluster):
     """Splits of a tree in threads, with the slot's own thread acking beside them: every count is exact."""
     count, parts = 2_000, 5
 
@@ -134,17 +133,17 @@ def test_threads_that_are_switched_all_the_time_lose_and_double_nothing(cluster,
         builder.set_bolt("b", Does(acks), 2).fields_grouping("a", "value")
         cluster.submit_topology("topology", None, builder.create_topology())
 
-        assert take(settled, count) == [("acked", number) for number in range(count)]
+        assert take(count) == [("acked", number) for number in range(count)]
         info = cluster.topology_info("topology")
     finally:
         sys.setswitchinterval(before)
     assert info.components["a"].emitted == info.components["b"].executed == info.components["b"].acked == count * parts
     assert info.components["a"].acked == info.components["spout"].acked == count
     assert info.pending == 0
-    assert settled.empty()
+    assert len(noted("settled")) == count
 
 
-def test_what_a_thread_emits_keeps_the_tree_open_after_its_ack(cluster, settled):
+def test_what_a_thread_emits_keeps_the_tree_open_after_its_ack(cluster):
     """The second row is acked and not waited for: when it is heard of, the first would have been, too."""
 
     def work(bolt, tup):
@@ -154,15 +153,15 @@ def test_what_a_thread_emits_keeps_the_tree_open_after_its_ack(cluster, settled)
 
     cluster.submit_topology("topology", None, chain(numbers(2), Threaded(work), Does(holds)))
 
-    assert take(settled, 1) == [("acked", 1)]
+    assert take(1) == [("acked", 1)]
     assert cluster.topology_info("topology").pending == 1
 
 
-def test_an_ack_in_execute_after_a_threads_emit_does_not_complete_the_tree_early(cluster, settled):
+def test_an_ack_in_execute_after_a_threads_emit_does_not_complete_the_tree_early(cluster):
     """The thread emits, then `execute` acks: as in one thread, the tree waits for what was emitted."""
     cluster.submit_topology("topology", None, chain(numbers(20), EmitsInAThread(), Does(fails_all)))
 
-    assert take(settled, 20) == [("failed", number) for number in range(20)]
+    assert take(20) == [("failed", number) for number in range(20)]
 
 
 class EmitsInAThread(Bolt):
@@ -183,19 +182,19 @@ def fails_all(bolt, tup):
 
 
 @pytest.mark.parametrize("second", ["ack", "fail"])
-def test_a_second_settling_from_a_thread_is_ignored(cluster, settled, caplog, second):
+def test_a_second_settling_from_a_thread_is_ignored(cluster, caplog, second):
     def work(bolt, tup):
         bolt.collector.ack(tup)
         getattr(bolt.collector, second)(tup)
 
     cluster.submit_topology("topology", None, chain(numbers(1), Threaded(work)))
-    assert take(settled, 1) == [("acked", 0)]
+    assert take(1) == [("acked", 0)]
     cluster.kill_topology("topology")
 
     assert "already acked or failed" in caplog.text
 
 
-def test_two_threads_that_ack_one_tuple_complete_it_once(cluster, settled):
+def test_two_threads_that_ack_one_tuple_complete_it_once(cluster):
     def work(bolt, tup):
         barrier = threading.Barrier(2)
 
@@ -211,11 +210,11 @@ def test_two_threads_that_ack_one_tuple_complete_it_once(cluster, settled):
 
     cluster.submit_topology("topology", None, chain(numbers(50), Threaded(work)))
 
-    assert take(settled, 50) == [("acked", number) for number in range(50)]
+    assert take(50) == [("acked", number) for number in range(50)]
     assert component(cluster, "a").acked == 50
 
 
-def test_a_thread_that_emits_wrongly_gets_the_error_itself(cluster, settled):
+def test_a_thread_that_emits_wrongly_gets_the_error_itself(cluster):
     def work(bolt, tup):
         attempt("errors", lambda: bolt.collector.emit(["too", "many"], anchors=tup))
         attempt("errors", lambda: bolt.collector.emit(["x"], stream="nowhere"))
@@ -228,13 +227,13 @@ def test_a_thread_that_emits_wrongly_gets_the_error_itself(cluster, settled):
 
     cluster.submit_topology("topology", None, chain(numbers(1), Threaded(work), Sink()))
 
-    assert take(settled, 1) == [("acked", 0)]
+    assert take(1) == [("acked", 0)]
     cluster.kill_topology("topology")
     assert [type(error) for error in noted("errors")] == [EmitError] * 4 + [TypeError] * 2 + [EmitError]
     assert noted("b") == []
 
 
-def test_a_value_that_cannot_be_packed_is_an_error_in_the_thread_that_emits_it(cluster, settled):
+def test_a_value_that_cannot_be_packed_is_an_error_in_the_thread_that_emits_it(cluster):
     def work(bolt, tup):
         attempt("errors", lambda: bolt.collector.emit([threading.Lock()], anchors=tup))
         bolt.collector.emit(["fine"], anchors=tup)
@@ -243,12 +242,12 @@ def test_a_value_that_cannot_be_packed_is_an_error_in_the_thread_that_emits_it(c
     conf = {"topology.testing.always.try.serialize": True}
     cluster.submit_topology("topology", conf, chain(numbers(2), Threaded(work), Sink()))
 
-    assert take(settled, 2) == [("acked", 0), ("acked", 1)]
+    assert take(2) == [("acked", 0), ("acked", 1)]
     assert [type(error) for error in noted("errors")] == [SerializationError] * 2
     assert noted("b") == [["fine"], ["fine"]]
 
 
-def test_a_thread_may_report_errors_and_reset_timeouts(cluster, settled):
+def test_a_thread_may_report_errors_and_reset_timeouts(cluster):
     def work(bolt, tup):
         bolt.collector.report_error(ValueError("from a thread"))
         bolt.collector.reset_timeout(tup)
@@ -256,7 +255,7 @@ def test_a_thread_may_report_errors_and_reset_timeouts(cluster, settled):
 
     cluster.submit_topology("topology", None, chain(numbers(1), Threaded(work)))
 
-    assert take(settled, 1) == [("acked", 0)]
+    assert take(1) == [("acked", 0)]
     assert [error.exception for error in component(cluster, "a").errors] == ["ValueError: from a thread"]
 
 
@@ -268,7 +267,7 @@ class NotesThreads(TaskHook):
         note("hook", ("ack", threading.current_thread().name))
 
 
-def test_hooks_of_what_a_thread_does_run_in_the_tasks_own_thread(cluster, settled):
+def test_hooks_of_what_a_thread_does_run_in_the_tasks_own_thread(cluster):
     class Hooked(Threaded):
         def prepare(self, conf, context, collector):
             context.add_task_hook(NotesThreads())
@@ -276,13 +275,13 @@ def test_hooks_of_what_a_thread_does_run_in_the_tasks_own_thread(cluster, settle
             super().prepare(conf, context, collector)
 
     cluster.submit_topology("topology", None, chain(numbers(1), Hooked(emit_and_ack), Sink()))
-    assert take(settled, 1) == [("acked", 0)]
+    assert take(1) == [("acked", 0)]
 
     (own_thread,) = noted("own thread")
     assert noted("hook") == [("emit", own_thread), ("ack", own_thread)]
 
 
-def test_what_one_thread_emits_keeps_its_order(cluster, settled):
+def test_what_one_thread_emits_keeps_its_order(cluster):
     def work(bolt, tup):
         for number in range(100):
             bolt.collector.emit([number], anchors=tup)
@@ -290,11 +289,11 @@ def test_what_one_thread_emits_keeps_its_order(cluster, settled):
 
     cluster.submit_topology("topology", None, chain(numbers(1), Threaded(work), Sink()))
 
-    assert take(settled, 1) == [("acked", 0)]
+    assert take(1) == [("acked", 0)]
     assert noted("b") == [[number] for number in range(100)]
 
 
-def test_a_thread_may_emit_unanchored_while_nothing_comes_in(cluster, settled):
+def test_a_thread_may_emit_unanchored_while_nothing_comes_in(cluster):
     """A thread of its own wakes a topology that has nothing else to do."""
 
     class Pushes(Threaded):
@@ -307,18 +306,18 @@ def test_a_thread_may_emit_unanchored_while_nothing_comes_in(cluster, settled):
 
     cluster.submit_topology("topology", None, chain(numbers(0), Pushes(work), Tells()))
 
-    assert settled.get(timeout=WAIT_SECS) == ("pushed", None)
+    assert take(1) == [("pushed", None)]
 
 
 class Tells(Bolt):
     def execute(self, tup):
-        _signals["settled"].put((tup[0], None))
+        note("settled", (tup[0], None))
 
 
-def test_a_spouts_thread_may_emit(cluster, settled):
+def test_a_spouts_thread_may_emit(cluster):
     cluster.submit_topology("topology", None, chain(EmitsFromAThread([]), Does(acks)))
 
-    assert take(settled, 3) == [("acked", 0), ("acked", 1), ("acked", 2)]
+    assert take(3) == [("acked", 0), ("acked", 1), ("acked", 2)]
 
 
 class EmitsFromAThread(Listens):
@@ -335,7 +334,7 @@ class EmitsFromAThread(Listens):
         self.thread.join()
 
 
-def test_threads_may_go_on_emitting_while_the_topology_ends(cluster, settled):
+def test_threads_may_go_on_emitting_while_the_topology_ends(cluster):
     """What comes too late is lost, and disturbs nobody."""
 
     class Stubborn(Threaded):
@@ -349,7 +348,7 @@ def test_threads_may_go_on_emitting_while_the_topology_ends(cluster, settled):
             thread.join()
 
     cluster.submit_topology("topology", None, chain(numbers(1), Stubborn(emit_and_ack), Sink()))
-    assert take(settled, 1) == [("acked", 0)]
+    assert take(1) == [("acked", 0)]
     cluster.kill_topology("topology")
 
     assert noted("late emit") == [None]

@@ -3,7 +3,7 @@
 import pytest
 
 from pystorm_spark import BasicBolt, Bolt, SerializationError, SparkCluster, Spout, StormError, TopologyBuilder
-from pystorm_spark.testing import CaptureBolt, FeederSpout, FixedTupleSpout, complete_topology, read_tuples
+from pystorm_spark.testing import CaptureBolt, CrashOn, FeederSpout, FixedTupleSpout, complete_topology, read_tuples
 
 pytestmark = pytest.mark.spark
 
@@ -63,6 +63,24 @@ def test_complete_topology_raises_what_a_spout_cannot_emit(cluster):
     with pytest.raises(StormError, match=r"spout 'words' cannot emit its rows: ValueError: out of order"):
         complete_topology(cluster, builder.create_topology(), conf={"topology.workers": 1})
     assert cluster.list_topologies() == []
+
+
+def test_crash_on_kills_the_slot_whose_spout_then_begins_again(cluster, tmp_path):
+    marker = tmp_path / "crashed"
+
+    def once(tup):
+        crashed, _ = marker.exists(), marker.touch()
+        return not crashed
+
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", FixedTupleSpout([["a"], ["b"]], ["sentence"]))
+    builder.set_bolt("split", CrashOn(Split(), once)).shuffle_grouping("sentences")
+
+    result = complete_topology(cluster, builder.create_topology(), conf={"topology.workers": 1})
+
+    assert marker.exists()
+    assert sorted(read_tuples(result, "sentences")) == [["a"], ["a"], ["b"], ["b"]]
+    assert sorted(read_tuples(result, "split")) == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize("probe", [FeederSpout(["word"]), CaptureBolt()], ids=lambda probe: type(probe).__name__)
