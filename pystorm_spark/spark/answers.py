@@ -6,12 +6,12 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from pystorm_spark.runtime.frames import Frame
-from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.wire import WireError, accept
 
@@ -32,27 +32,31 @@ class Answer:
         self._content = content
         self._given.set()
 
+    def is_given(self) -> bool:
+        return self._given.is_set()
+
     def wait(self) -> list[Any]:
         self._given.wait()
         return self._content
 
 
 class Exchanges:
-    """Answers the exchanges of Spark tasks: takes frames in, hands frames out, each exchange once.
+    """Takes frames in and hands frames out, each exchange once; it never waits, and several threads may call it.
 
-    An exchange is known by (epoch, batch, number). One that was answered before, because Spark runs a task again, gets
+    An exchange is known by (epoch, job, number). One that was answered before, because Spark runs a task again, gets
     the kept answer and takes nothing in. An old epoch is refused.
     """
 
-    def __init__(self, process: SlotProcess, slot: Slot, plan: Plan) -> None:
-        self._process = process
+    def __init__(self, slot: Slot, epoch: int, frames_taken: Callable[[], None]) -> None:
         self._slot = slot
-        self._slot_of = plan.slot_of
+        self._slot_of = slot.plan.slot_of
+        self._now = slot.clock.monotonic
+        self._frames_taken = frames_taken
         self._lock = threading.Lock()
-        self._epoch = process.epoch
-        self._batch = -1
-        self._kept: dict[int, Answer] = {}  # {number: answer} of the current batch
-        self._answered_at = time.monotonic()
+        self._epoch = epoch
+        self._job = -1
+        self._kept: dict[int, Answer] = {}  # {number: answer} of the current job
+        self._answered_at = self._now()
         self._worked_secs = 0.0  # since the last answer
 
     def note_work(self, secs: float) -> None:
@@ -63,18 +67,70 @@ class Exchanges:
         """Refuse everything older than `epoch` from now on."""
         with self._lock:
             self._epoch = epoch
-            self._batch = -1
+            self._job = -1
             self._kept.clear()
 
-    def serve(self, server: Any, token: bytes) -> None:
+    def take_in(self, epoch: int, job: int, number: int, parcels: list[bytes]) -> tuple[Answer, bool]:
+        """The answer to an exchange, and whether the caller is the first who asks: it must have the answer given."""
+        with self._lock:
+            if epoch != self._epoch or job < self._job:
+                refusal = Answer()
+                refusal.give(["refused", self._epoch, []])
+                return refusal, False
+            if job > self._job:
+                self._job = job
+                self._kept.clear()
+            answer = self._kept.get(number)
+            if answer is not None:
+                return answer, False
+            answer = self._kept[number] = Answer()
+            for parcel in parcels:
+                self._slot.deliver(Frame(*frame) for frame in msgpack.unpackb(parcel))
+            return answer, True
+
+    def is_held(self, hold_secs: float) -> bool:
+        """Whether the answer is to wait: a slot that has hardly time for anything else fills its frames for a while."""
+        since = self._now() - self._answered_at
+        return since < hold_secs and self._worked_secs > BUSY_SHARE * since
+
+    def hand_out(self, answer: Answer, epoch: int, is_last: bool) -> None:
+        """Give all who ask what the slot has for others."""
+        answer.give(self._taken(epoch, is_last))
+
+    def _taken(self, epoch: int, is_last: bool) -> list[Any]:
+        """The last stage of a job could not carry frames anywhere: they stay in the outbox."""
+        with self._lock:
+            if epoch != self._epoch:
+                return ["refused", self._epoch, []]
+            self._answered_at = self._now()
+            self._worked_secs = 0.0
+            if is_last:
+                return ["ok", epoch, []]
+            self._frames_taken()
+            frames = self._slot.take()
+        by_slot: dict[int, list[Frame]] = {}
+        for frame in frames:
+            by_slot.setdefault(self._slot_of[frame.target], []).append(frame)
+        return ["ok", epoch, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()]]
+
+
+class Answering:
+    """Answers the Spark tasks that connect, one thread for each connection."""
+
+    def __init__(self, process: SlotProcess, exchanges: Exchanges, token: bytes) -> None:
+        self._process = process
+        self._exchanges = exchanges
+        self._token = token
+
+    def serve(self, server: Any) -> None:
         """Accept connections until the process ends; one that cannot show the token is closed."""
         while True:
             sock, _ = server.accept()
-            threading.Thread(target=self._serve_one, args=(sock, token), daemon=True).start()
+            threading.Thread(target=self._serve_one, args=(sock,), daemon=True).start()
 
-    def _serve_one(self, sock: Any, token: bytes) -> None:
+    def _serve_one(self, sock: Any) -> None:
         try:
-            connection = accept(sock, token)
+            connection = accept(sock, self._token)
         except (WireError, OSError) as exc:
             self._process.tell("log", level=logging.WARNING, text=f"a connection was refused: {exc}")
             return
@@ -84,47 +140,16 @@ class Exchanges:
         connection.close()
 
     def _answer(
-        self, epoch: int, batch: int, number: int, hold_secs: float, is_last: bool, parcels: list[bytes]
+        self, epoch: int, job: int, number: int, hold_secs: float, is_last: bool, parcels: list[bytes]
     ) -> list[Any]:
-        with self._lock:
-            if epoch != self._epoch or batch < self._batch:
-                return ["refused", self._epoch, []]
-            if batch > self._batch:
-                self._batch = batch
-                self._kept.clear()
-            answer = self._kept.get(number)
-            if answer is None:
-                answer = self._kept[number] = Answer()
-                for parcel in parcels:
-                    self._slot.deliver(Frame(*frame) for frame in msgpack.unpackb(parcel))
-                first = True
-            else:
-                first = False
-        if first:
+        answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
+        if is_first:
             self._process.wake()
             if not is_last:
                 self._hold(hold_secs)
-            answer.give(self._taken(epoch, is_last))
+            self._exchanges.hand_out(answer, epoch, is_last)
         return answer.wait()
 
-    def _taken(self, epoch: int, is_last: bool) -> list[Any]:
-        """What the slot has for others. The last stage of a job could not carry it anywhere: it stays in the outbox."""
-        with self._lock:
-            if epoch != self._epoch:
-                return ["refused", self._epoch, []]
-            self._answered_at = time.monotonic()
-            self._worked_secs = 0.0
-            if is_last:
-                return ["ok", epoch, []]
-            self._process.frames_taken()
-            frames = self._slot.take()
-        by_slot: dict[int, list[Frame]] = {}
-        for frame in frames:
-            by_slot.setdefault(self._slot_of[frame.target], []).append(frame)
-        return ["ok", epoch, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()]]
-
     def _hold(self, hold_secs: float) -> None:
-        """Let a slot that has hardly time for anything else fill its frames for a while; others answer at once."""
-        until = self._answered_at + hold_secs
-        while (now := time.monotonic()) < until and self._worked_secs > BUSY_SHARE * (now - self._answered_at):
+        while self._exchanges.is_held(hold_secs):
             time.sleep(0.002)

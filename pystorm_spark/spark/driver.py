@@ -40,10 +40,24 @@ class Engine(Protocol):
         """Run a chain of exchanges; {slot: "ok", "refused" or "lost"}."""
 
 
+class Changes(threading.Condition):
+    """The lock on what the threads share, how they wait for one another, and their clock; a simulator has its own."""
+
+    monotonic = staticmethod(time.monotonic)
+
+
 class Driver:
     """The slots of one topology and the loop that moves frames between them."""
 
-    def __init__(self, slots: int, engine: Engine, token: bytes, max_restarts: int, silence_secs: float) -> None:
+    def __init__(
+        self,
+        slots: int,
+        engine: Engine,
+        token: bytes,
+        max_restarts: int,
+        silence_secs: float,
+        changed: Changes | None = None,
+    ) -> None:
         self.epoch = 1
         self.slots: dict[int, SlotLink | None] = dict.fromkeys(range(slots))
         self.error: BaseException | None = None
@@ -53,7 +67,7 @@ class Driver:
         self._token = token
         self._max_restarts = max_restarts
         self._silence_secs = silence_secs
-        self._changed = threading.Condition()
+        self._changed = changed or Changes()
         self._with_frames: set[int] = set()
         self._lost: dict[int, str] = {}  # {slot: why}
         self._failed_start: str | None = None
@@ -196,14 +210,14 @@ class Driver:
         began: float | None = None
         epoch = self.epoch
         try:
-            while not self._ending and (began is None or time.monotonic() - began < COMMIT_SECS):
+            while not self._ending and (began is None or self._changed.monotonic() - began < COMMIT_SECS):
                 self._wait_for_work()
                 if self._ending:
                     return
                 if self._lost:
                     self._recover()
                 else:
-                    began = began or time.monotonic()
+                    began = began or self._changed.monotonic()
                     self._run_job()
         except Exception as exc:
             if self._ending:
@@ -219,7 +233,7 @@ class Driver:
 
     def look_for_silence(self) -> None:
         """Kill slots of which nothing has been heard for too long: they hang as a whole, or their machine does."""
-        now = time.monotonic()
+        now = self._changed.monotonic()
         for link in self.slots.values():
             if link is not None and link.state == "ready" and now - link.heard_at > self._silence_secs:
                 link.reason = f"nothing was heard of it for {now - link.heard_at:.0f} s"
@@ -231,14 +245,14 @@ class Driver:
             self._job += 1
             addresses = tuple(link.address for link in self.slots.values() if link is not None and link.address)
             order = Order(self.epoch, self._job, self._hold_secs, self._token, addresses)
-        began = time.monotonic()
+        began = self._changed.monotonic()
         try:
             statuses = self._engine.exchange(order, self._exchanges)
         except Exception as exc:
             self._job_failed(exc)
             return
         self._failed_jobs = 0
-        self._pace(time.monotonic() - began)
+        self._pace(self._changed.monotonic() - began)
         unreachable = [slot for slot, status in statuses.items() if status == "lost"]
         if unreachable:
             self._await_end_of(unreachable)

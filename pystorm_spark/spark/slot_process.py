@@ -33,7 +33,7 @@ from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
-from pystorm_spark.spark.answers import Exchanges
+from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
 from pystorm_spark.spark.slot_errors import pack_error
@@ -151,9 +151,10 @@ class SlotProcess:
         except BaseException as exc:
             self._fail_start(exc)
             return
-        self._exchanges = Exchanges(self, self.slot, plan)
+        self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
         server, address = listen(self._folder, self._host, f"slot-{self.number}-{os.getpid()}")
-        threading.Thread(target=self._exchanges.serve, args=(server, self._token), daemon=True).start()
+        answering = Answering(self, self._exchanges, self._token)
+        threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
         threading.Thread(target=self._hear, daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
         try:
@@ -182,24 +183,29 @@ class SlotProcess:
     def _work(self) -> None:
         idle_turns = 0
         while not self._stopping:
-            while self._calls:
-                self._calls.popleft()()
-            busy = self._turn()
-            if self.slot.outbox.has_frames() and not self._told_frames:
-                self._told_frames = True
-                self.tell("frames")
-            if busy:
+            if self.step():
                 idle_turns = 0
             else:
                 idle_turns += 1
                 self._rest(idle_turns)
 
+    def step(self) -> bool:
+        """Do what was asked for, then one turn; whether there was any work in it."""
+        while self._calls:
+            self._calls.popleft()()
+        busy = self._turn()
+        if self.slot.outbox.has_frames() and not self._told_frames:
+            self._told_frames = True
+            self.tell("frames")
+        return busy
+
     def _turn(self) -> bool:
-        self._turn_began = began = time.monotonic()
+        now = self.slot.clock.monotonic
+        self._turn_began = began = now()
         busy = self.slot.is_open and self.slot.turn()
         self._turn_began = 0.0
         if busy:
-            self._exchanges.note_work(time.monotonic() - began)
+            self._exchanges.note_work(now() - began)
         return busy
 
     def _rest(self, idle_turns: int) -> None:
