@@ -13,7 +13,7 @@ import msgpack
 
 from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.runtime.slot import Slot
-from pystorm_spark.spark.wire import WireError, accept
+from pystorm_spark.spark.wire import MISSED, WireError, accept
 
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
 
@@ -44,7 +44,9 @@ class Exchanges:
     """Takes frames in and hands frames out, each exchange once; it never waits, and several threads may call it.
 
     An exchange is known by (epoch, job, number). One that was answered before, because Spark runs a task again, gets
-    the kept answer and takes nothing in. An old epoch is refused.
+    the kept answer and takes nothing in. An old epoch is refused. As long as the slot still holds what belongs to an
+    old epoch, because it is busy with user code, what comes is put aside and nothing is handed out. A slot that took
+    in less than there was says so to the end of the job, even if the rest comes later: it would not be taken in.
     """
 
     def __init__(self, slot: Slot, epoch: int, frames_taken: Callable[[], None]) -> None:
@@ -56,6 +58,8 @@ class Exchanges:
         self._epoch = epoch
         self._job = -1
         self._kept: dict[int, Answer] = {}  # {number: answer} of the current job
+        self._missed = False  # whether the current job has lost frames on its way here
+        self._aside: list[Frame] | None = None  # what came since the fence, until the slot is reset
         self._answered_at = self._now()
         self._worked_secs = 0.0  # since the last answer
 
@@ -64,11 +68,19 @@ class Exchanges:
         self._worked_secs += secs
 
     def fence(self, epoch: int) -> None:
-        """Refuse everything older than `epoch` from now on."""
+        """Refuse everything older than `epoch` from now on; the slot will be reset soon."""
         with self._lock:
             self._epoch = epoch
             self._job = -1
             self._kept.clear()
+            self._aside = []
+
+    def open(self, epoch: int) -> None:
+        """The slot has been reset for `epoch`, and holds nothing older any more."""
+        with self._lock:
+            if epoch == self._epoch and self._aside is not None:  # else there is another reset to come
+                self._slot.deliver(self._aside)
+                self._aside = None
 
     def take_in(self, epoch: int, job: int, number: int, parcels: list[bytes]) -> tuple[Answer, bool]:
         """The answer to an exchange, and whether the caller is the first who asks: it must have the answer given."""
@@ -79,13 +91,18 @@ class Exchanges:
                 return refusal, False
             if job > self._job:
                 self._job = job
+                self._missed = False
                 self._kept.clear()
             answer = self._kept.get(number)
             if answer is not None:
                 return answer, False
             answer = self._kept[number] = Answer()
+            deliver = self._slot.deliver if self._aside is None else self._aside.extend
             for parcel in parcels:
-                self._slot.deliver(Frame(*frame) for frame in msgpack.unpackb(parcel))
+                if parcel == MISSED:
+                    self._missed = True
+                else:
+                    deliver(Frame(*frame) for frame in msgpack.unpackb(parcel))
             return answer, True
 
     def is_held(self, hold_secs: float) -> bool:
@@ -104,14 +121,15 @@ class Exchanges:
                 return ["refused", self._epoch, []]
             self._answered_at = self._now()
             self._worked_secs = 0.0
-            if is_last:
-                return ["ok", epoch, []]
+            status = "missed" if self._missed else "ok"
+            if is_last or self._aside is not None:
+                return [status, epoch, []]
             self._frames_taken()
             frames = self._slot.take()
         by_slot: dict[int, list[Frame]] = {}
         for frame in frames:
             by_slot.setdefault(self._slot_of[frame.target], []).append(frame)
-        return ["ok", epoch, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()]]
+        return [status, epoch, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()]]
 
 
 class Answering:

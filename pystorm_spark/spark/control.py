@@ -36,7 +36,8 @@ class SlotLink:
         self.tasks: list[Any] = []  # [component, counts, errors] of each of its tasks, as last heard
         self.inbox_bytes = 0
         self.has_frames = False  # for other slots
-        self.state = "starting"  # then ready, then stopped, failed or lost
+        self.epoch = 0  # in which it was started
+        self.state = "starting"  # then ready, then stopped, failed, lost or surplus
         self.reason = ""
         self._connection = connection
         self._sending = threading.Lock()
@@ -62,7 +63,7 @@ class SlotLink:
 class Listener(Protocol):
     """Who wants to know of the slots; called in the threads that listen to them."""
 
-    def assignment(self, slot: int, versions: dict[str, str]) -> dict[str, Any]:
+    def assignment(self, link: SlotLink, versions: dict[str, str]) -> dict[str, Any]:
         """What a slot that has just connected shall do."""
 
     def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
@@ -130,7 +131,7 @@ class Control:
             connection = accept(sock, self.token)
             hello = connection.receive(1 << 16)
             link = SlotLink(hello["slot"], hello["pid"], connection, self._is_near)
-            answer = self._listener.assignment(link.slot, hello["versions"])
+            answer = self._listener.assignment(link, hello["versions"])
         except (WireError, OSError, KeyError, TypeError) as exc:
             log.warning("a connection was refused: %s", exc)
             return

@@ -6,10 +6,11 @@ While nothing is to be moved it waits, and no Spark job runs.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -37,7 +38,7 @@ class Engine(Protocol):
         """Start the processes of `slots`; they report by themselves."""
 
     def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
-        """Run a chain of exchanges; {slot: "ok", "refused" or "lost"}."""
+        """Run a chain of exchanges; {slot: "ok", "missed", "refused" or "lost"}."""
 
 
 class Changes(threading.Condition):
@@ -72,7 +73,8 @@ class Driver:
         self._lost: dict[int, str] = {}  # {slot: why}
         self._failed_start: str | None = None
         self._deaths = dict.fromkeys(range(slots), 0)  # since the last batch that the slot lived through
-        self._awaited: set[int] = set()  # slots that have not yet answered
+        self._questions = itertools.count(1)
+        self._awaited: dict[int, set[SlotLink]] = {}  # {question: slots that have not yet answered it}
         self._ending = False
         self._job = 0
         self._failed_jobs = 0
@@ -80,6 +82,12 @@ class Driver:
         self._hold_secs = 0.0
 
     # What slots say; called in the listening threads.
+
+    def admit(self, link: SlotLink) -> dict[str, Any]:
+        """What a process that has just connected needs to know."""
+        with self._changed:
+            link.epoch = self.epoch
+            return {"epoch": self.epoch, "open": self.is_open}
 
     def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
         handle = self._HANDLERS.get(message["kind"])
@@ -89,16 +97,26 @@ class Driver:
                 self._changed.notify_all()
 
     def _on_ready(self, link: SlotLink, message: dict[str, Any]) -> None:
+        if not self._is_awaited(link):
+            link.state = "surplus"
+            link.kill()
+            return
         link.address = Address(*message["address"])
         link.state = "ready"
         self.slots[link.slot] = link
+
+    def _is_awaited(self, link: SlotLink) -> bool:
+        """Whether a process that starts is still needed: Spark may start two for a slot, or one may come too late."""
+        return self.slots[link.slot] is None and link.epoch == self.epoch
 
     def _on_frames(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._with_frames.add(link.slot)
 
     def _on_failed(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.reason = message["error"]
+        if link.state == "starting" and self._is_awaited(link):
+            self._failed_start = link.reason
         link.state = "failed"
-        self._failed_start = message["error"]
         log.debug("slot %d could not start:\n%s", link.slot, message["traceback"])
 
     def _on_crashed(self, link: SlotLink, message: dict[str, Any]) -> None:
@@ -112,7 +130,7 @@ class Driver:
         link.state = "stopped"
 
     def _on_done(self, link: SlotLink, message: dict[str, Any]) -> None:
-        self._awaited.discard(link.slot)
+        self._awaited.get(message["asked"], set()).discard(link)
 
     _HANDLERS: ClassVar[dict[str, Callable[[Driver, SlotLink, dict[str, Any]], None]]] = {
         "ready": _on_ready,
@@ -132,7 +150,7 @@ class Driver:
                 self._lost[link.slot] = link.reason or "its process has ended"
             elif link.state == "ready":
                 link.state = "stopped"
-            elif link.state == "starting":
+            elif link.state == "starting" and self._is_awaited(link):
                 self._failed_start = self._failed_start or f"slot {link.slot} ended while it started"
             self._changed.notify_all()
 
@@ -153,9 +171,9 @@ class Driver:
     def _start_slots(self, slots: list[int]) -> None:
         with self._changed:
             self._failed_start = None
-            for slot in slots:
-                self.slots[slot] = None
-        self._engine.place(slots)
+            missing = [slot for slot in slots if not self.slots[slot]]  # a late process may have taken a place by now
+        if missing:
+            self._engine.place(missing)
         with self._changed:
             self._changed.wait_for(
                 lambda: self._failed_start or self._ending or all(self.slots[slot] for slot in slots), START_SECS
@@ -170,23 +188,25 @@ class Driver:
         """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""
         self.active = active
         self.is_open = self.is_open or active
-        self._ask_all("activate" if active else "deactivate")
-        if self._failed_start:
-            raise StormError(self._failed_start)
+        links = self._ask_all("activate" if active else "deactivate")
+        for link in links:
+            if link.state == "failed":
+                raise StormError(link.reason)
 
-    def _ask_all(self, kind: str, **content: Any) -> None:
+    def _ask_all(self, kind: str, **content: Any) -> list[SlotLink]:
         """Tell the slots something and wait until each has done it, is gone, or takes too long."""
         with self._changed:
             links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
-            self._awaited = {link.slot for link in links}
+            asked = next(self._questions)
+            awaited = self._awaited[asked] = set(links)
         for link in links:
-            link.tell(kind, **content)
+            link.tell(kind, asked=asked, **content)
         with self._changed:
-            done = self._changed.wait_for(
-                lambda: not self._awaited - set(self._lost) or self._failed_start or self._ending, ANSWER_SECS
-            )
-            if not done:
-                log.warning("slots %s are busy with user code: %s is not done yet", sorted(self._awaited), kind)
+            self._changed.wait_for(lambda: not _ready(awaited) or self._ending, ANSWER_SECS)
+            del self._awaited[asked]
+            if _ready(awaited) and not self._ending:
+                log.warning("slots %s are busy with user code: %s is not done yet", _ready(awaited), kind)
+        return links
 
     def stop(self, secs: float = 30.0) -> None:
         """Have every slot close its components and end; what does not end is killed."""
@@ -253,9 +273,10 @@ class Driver:
             return
         self._failed_jobs = 0
         self._pace(self._changed.monotonic() - began)
-        unreachable = [slot for slot, status in statuses.items() if status == "lost"]
-        if unreachable:
-            self._await_end_of(unreachable)
+        self._await_end_of([slot for slot, status in statuses.items() if status in ("lost", "refused")])
+        if "missed" in statuses.values() and not self._lost and not self._ending:
+            log.warning("an exchange has missed a slot for a moment, what was in flight is failed")
+            self._recover()
 
     def _job_failed(self, exc: Exception) -> None:
         """What the job carried is lost: all slots begin a new epoch."""
@@ -282,7 +303,7 @@ class Driver:
                 self._exchanges = max(FEWEST_EXCHANGES, self._exchanges // 2)
 
     def _await_end_of(self, slots: list[int]) -> None:
-        """A Spark task could not reach a slot: its connection to the driver will end too, or is ended now."""
+        """Spark tasks cannot use a slot any more: its connection to the driver will end too, or is ended now."""
         for slot in slots:
             with self._changed:
                 if self._changed.wait_for(partial(self._is_gone, slot), 1.0):
@@ -303,6 +324,7 @@ class Driver:
             self.epoch += 1
             self._job = 0
             self._with_frames.clear()
+            self.slots.update(dict.fromkeys(lost))
         for slot, why in lost.items():
             self._deaths[slot] += 1
             if self._deaths[slot] > self._max_restarts:
@@ -323,6 +345,10 @@ class Driver:
                 return
         if self.active:
             self._ask_all("activate")
+
+
+def _ready(links: Iterable[SlotLink]) -> list[int]:
+    return sorted(link.slot for link in links if link.state == "ready")
 
 
 def _first_line(exc: Exception) -> str:

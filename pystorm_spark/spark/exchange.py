@@ -14,7 +14,7 @@ from typing import Any
 from pyspark import RDD, SparkContext
 from pyspark.serializers import NoOpSerializer
 
-from pystorm_spark.spark.wire import Address, Connection, WireError, connect
+from pystorm_spark.spark.wire import MISSED, Address, Connection, WireError, connect
 
 TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
 
@@ -46,19 +46,28 @@ class Visit:
     def __call__(self, slot: int, parcels: Iterable[bytes]) -> Iterator[Any]:
         # The input is drained before anything else: a Python worker with input left cannot be used again.
         taken = list(parcels)
-        order = self.order
-        request = [order.epoch, order.job, self.number, order.hold_secs, self.is_last, taken]
-        status, answer = _ask(order.addresses[slot], order.token, request)
+        status, answer = _ask(self.order.addresses[slot], self.order.token, self.request(taken))
         if self.is_last:
             yield slot, status
             return
-        for target, parcel in answer:
+        for target, parcel in self.output(status, answer):
             yield TARGET.pack(target)
             yield parcel
 
+    def request(self, parcels: list[bytes]) -> list[Any]:
+        """What the slot is asked: to take `parcels` in, and to hand out what it has."""
+        order = self.order
+        return [order.epoch, order.job, self.number, order.hold_secs, self.is_last, parcels]
+
+    def output(self, status: str, answer: list[Any]) -> list[Any]:
+        """The parcels for the slots; all of them must know if what the next stage brings is not all there was."""
+        if status in ("ok", "missed"):
+            return answer
+        return [[slot, MISSED] for slot in range(len(self.order.addresses))]
+
 
 def run_chain(sc: SparkContext, order: Order, exchanges: int) -> dict[int, str]:
-    """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "refused" or "lost"}."""
+    """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "missed", "refused" or "lost"}."""
     slots = len(order.addresses)
     rdd: RDD[Any] = sc.parallelize([], slots)
     for number in range(exchanges):

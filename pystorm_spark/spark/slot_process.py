@@ -93,15 +93,15 @@ class SlotProcess:
                 handle(message)
 
     def _on_activate(self, message: dict[str, Any]) -> None:
-        self._later(lambda: self._set_active(True))
+        self._later(lambda: self._set_active(True, message["asked"]))
 
     def _on_deactivate(self, message: dict[str, Any]) -> None:
-        self._later(lambda: self._set_active(False))
+        self._later(lambda: self._set_active(False, message["asked"]))
 
     def _on_reset(self, message: dict[str, Any]) -> None:
         epoch = message["epoch"]
         self._exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
-        self._later(lambda: self._reset(epoch))
+        self._later(lambda: self._reset(epoch, message["asked"]))
 
     def _on_stats(self, message: dict[str, Any]) -> None:
         self.tell("stats", asked=message["asked"], **self.stats())
@@ -113,7 +113,7 @@ class SlotProcess:
     def _on_lease(self, message: dict[str, Any]) -> None:
         self.slot.paused = message["paused"]
 
-    def _set_active(self, active: bool) -> None:
+    def _set_active(self, active: bool, asked: int) -> None:
         if active and not self.slot.is_open:
             try:
                 self.slot.open()
@@ -122,13 +122,14 @@ class SlotProcess:
                 return
         self.slot.active = active
         self._turn()
-        self.tell("done")
+        self.tell("done", asked=asked)
 
-    def _reset(self, epoch: int) -> None:
+    def _reset(self, epoch: int, asked: int) -> None:
         self.epoch = epoch
         self._told_frames = False
         self.slot.reset()
-        self.tell("done")
+        self._exchanges.open(epoch)
+        self.tell("done", asked=asked)
 
     def _later(self, call: Callable[[], None]) -> None:
         self._calls.append(call)

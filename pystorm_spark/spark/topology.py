@@ -84,14 +84,13 @@ class Run:
 
     # What slots say.
 
-    def assignment(self, slot: int, theirs: dict[str, str]) -> dict[str, Any]:
+    def assignment(self, link: SlotLink, theirs: dict[str, str]) -> dict[str, Any]:
         try:
             check_versions(versions(), theirs)
         except StormError as exc:
             self.driver.refuse(str(exc))
             return {"kind": "refused"}
-        driver = self.driver
-        return {"kind": "assignment", "plan": self._pickled, "epoch": driver.epoch, "open": driver.is_open}
+        return {"kind": "assignment", "plan": self._pickled, **self.driver.admit(link)}
 
     def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
         if message["kind"] == "stats" and message["asked"] is not None:

@@ -27,6 +27,7 @@ PROOF_BYTES = 32
 HELLO_SECS = 10.0
 MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
 FOLDER_PREFIX = "pystorm-"
+MISSED = b"\xc1"  # in place of a parcel: some parcel is missing. No msgpack begins like this
 LONGEST_UNIX_PATH = 100  # the kernel's limit is 108, on some systems 104
 
 

@@ -1,0 +1,145 @@
+"""What happens in one simulated run: a small topology, how fast things move, and what goes wrong where."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+# Where something can happen to the process of a slot.
+CRASH_POINTS = (
+    "starting",  # before it has connected to the driver
+    "assigned",  # after the driver has told it what to do
+    "opened",  # before the driver knows that it is ready
+    "taking in",
+    "taken in",
+    "handing out",
+    "handed out",
+    "turning",
+    "turned",
+    "resetting",
+    "reset",
+    "activating",
+    "activated",
+)
+RARE = ("place", "starting", "assigned", "opened", "resetting", "reset", "activating", "activated")
+# What can happen there.
+CRASHES = (
+    "kill",
+    "cut",  # its control connection is lost; the process lives on for a while
+    "freeze",  # the whole process stands still for a while, then goes on: by then it is a zombie
+    "hold",  # user code takes its time; the other threads of the process go on
+    "stall",  # the thread that answers takes its time; the others go on
+)
+# What can happen to a Spark task that visits a slot.
+MISHAPS = (
+    "repeat",  # its answer is lost, it runs again
+    "copy",  # it runs a second time, at the same time or long after the job has ended
+    "miss",  # it cannot reach the slot, which lives
+    "break",  # the slot answers, but the connection breaks before the answer is there
+    "refetch",  # an output of the stage before is lost: the task that made it runs again
+    "retry",  # all outputs of all stages before are lost: all run again
+    "fail",  # the whole job fails, its tasks go on for a while
+    "end",  # the topology is killed by its user
+    "rest",  # the topology is deactivated by its user, and activated again
+)
+# What can happen when a slot is placed.
+MISPLACINGS = (
+    "double",  # two processes are started for it
+    "none",  # no process is started
+    "raise",  # a component's `open` raises
+)
+FAULTS = (
+    [(deed, "visit") for deed in MISHAPS],
+    [(deed, "place") for deed in MISPLACINGS],
+    [(deed, point) for deed in CRASHES for point in CRASH_POINTS],
+    [("kill", point) for point in CRASH_POINTS],
+)
+# What is worst at about the same time, in two slots: a death, and something of the old epoch that is still to come.
+PAIRS = (
+    (("copy", "visit"), ("kill", "taken in")),
+    (("copy", "visit"), ("fail", "visit")),
+    (("copy", "visit"), ("copy", "visit")),
+    (("stall", "taken in"), ("kill", "turned")),
+    (("stall", "taken in"), ("fail", "visit")),
+    (("hold", "turned"), ("kill", "handed out")),
+    (("hold", "taken in"), ("fail", "visit")),
+    (("freeze", "taken in"), ("kill", "taken in")),
+    (("cut", "handed out"), ("copy", "visit")),
+    (("kill", "handed out"), ("kill", "taken in")),
+    (("hold", "assigned"), ("raise", "place")),
+    (("hold", "opened"), ("kill", "assigned")),
+)
+SECS = (0.0, 0.003, 0.05, 0.4, 2.0, 7.0, 40.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The `nth` time that the slot comes to `point`, `deed` happens; `secs` is how long it lasts, or how late it is."""
+
+    deed: str
+    point: str
+    slot: int
+    nth: int
+    secs: float = 0.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run; the same scenario always runs the same way."""
+
+    slots: int = 2
+    tasks: int = 2  # of each component
+    numbers: int = 4  # that the spouts emit, all of them together
+    pending: int | None = None  # of one spout, at most
+    delay_secs: float = 0.01  # at most, of whatever moves
+    near: bool = True  # whether the driver can kill the process of a slot
+    seed: int = 0  # of delays and ids
+    faults: tuple[Fault, ...] = field(default=())
+
+
+def scenario_of(seed: int) -> Scenario:
+    """A scenario by chance."""
+    rng = random.Random(seed)
+    slots = rng.choice((1, 2, 2, 3))
+    whats = [rng.choice(rng.choice(FAULTS)) for _ in range(rng.randint(0, 4))]
+    for pair in rng.sample(PAIRS, rng.randint(0, 2)):
+        whats += pair
+    faults = [
+        Fault(deed, point, rng.randrange(slots), rng.randint(0, 2 if point in RARE else 9), rng.choice(SECS))
+        for deed, point in whats
+    ]
+    return Scenario(
+        slots,
+        rng.choice((1, 2, 2, 3)),
+        rng.randint(1, 8),
+        rng.choice((None, 1, 2)),
+        rng.choice((0.0, 0.01, 0.2)),
+        rng.random() < 0.5,
+        seed,
+        tuple(faults),
+    )
+
+
+@st.composite
+def scenarios(draw) -> Scenario:
+    """The same for Hypothesis, which makes what fails smaller."""
+    slots = draw(st.integers(1, 3))
+    fault = st.builds(
+        lambda what, slot, nth, secs: Fault(*what, slot, nth, secs),
+        st.one_of([st.sampled_from(kind) for kind in FAULTS]),
+        st.integers(0, slots - 1),
+        st.integers(0, 8),
+        st.sampled_from(SECS),
+    )
+    return Scenario(
+        slots,
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 8)),
+        draw(st.sampled_from((None, 1, 2))),
+        draw(st.sampled_from((0.0, 0.01, 0.2))),
+        draw(st.booleans()),
+        draw(st.integers(0, 1000)),
+        tuple(draw(st.lists(fault, max_size=6))),
+    )

@@ -1,0 +1,125 @@
+"""The outside of a simulated topology: the source that its spouts read, and a record of all that its tasks do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+
+from pystorm_spark.runtime.components import pickle_components
+from pystorm_spark.runtime.plan import make_plan
+from pystorm_spark.topology.builder import TopologyBuilder
+from pystorm_spark.topology.component import Bolt, Spout
+from pystorm_spark.topology.config import resolve
+
+PARTS = ("twice", 0, 1)  # of the tree of a number: what is executed, each once
+
+
+@dataclass
+class Emission:
+    """One emit of a number by a spout, and what became of its tree."""
+
+    number: int
+    spout: Numbers
+    executed: Counter = field(default_factory=Counter)
+    told: list[str] = field(default_factory=list)
+
+
+class World:
+    """Knows every emission. A number is done when the emission that a living spout made of it was acked."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+        self.emissions = []
+        self.done = set()
+
+    def emit(self, number, spout):
+        self.emissions.append(Emission(number, spout))
+        return len(self.emissions) - 1
+
+    def execute(self, label, part):
+        emission = self.emissions[label]
+        emission.executed[part] += 1
+        assert emission.executed[part] == 1, f"part {part} of emission {label} was executed twice"
+
+    def tell(self, label, verb):
+        emission = self.emissions[label]
+        emission.told.append(verb)
+        assert len(emission.told) == 1, f"emission {label} was told {emission.told}"
+        if verb == "ack":
+            missing = [part for part in PARTS if not emission.executed[part]]
+            assert not missing, f"emission {label} was acked, but its parts {missing} were not executed"
+            self.done.add(emission.number)
+
+    def is_done(self):
+        return len(self.done) == self.numbers
+
+
+class Numbers(Spout):
+    """Emits its share of the numbers that are not done, and again what fails."""
+
+    outputs = ("number", "label")
+    world: World
+    fails_to_open = False
+
+    def open(self, conf, context, collector):
+        if self.fails_to_open:
+            raise OSError("no numbers here")
+        self.collector = collector
+        share = range(context.this_task_index, self.world.numbers, len(context.component_tasks("numbers")))
+        self.todo = [number for number in share if number not in self.world.done]
+
+    def next_tuple(self):
+        if self.todo:
+            number = self.todo.pop(0)
+            label = self.world.emit(number, self)
+            self.collector.emit([number, label], message_id=label)
+
+    def ack(self, label):
+        self.world.tell(label, "ack")
+
+    def fail(self, label):
+        self.world.tell(label, "fail")
+        self.todo.append(self.world.emissions[label].number)
+
+
+class Twice(Bolt):
+    """Sends each number on in two parts."""
+
+    outputs = ("label", "part")
+    world: World
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def execute(self, tup):
+        self.world.execute(tup["label"], "twice")
+        for part in (0, 1):
+            self.collector.emit([tup["label"], part], anchors=tup)
+        self.collector.ack(tup)
+
+
+class End(Bolt):
+    """Where the parts arrive."""
+
+    world: World
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def execute(self, tup):
+        self.world.execute(tup["label"], tup["part"])
+        self.collector.ack(tup)
+
+
+@cache
+def plan_of(slots, tasks, pending):
+    """The plan and its pickled components: numbers → twice → end, so that tuples cross slots."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(), tasks)
+    builder.set_bolt("twice", Twice(), tasks).fields_grouping("numbers", ["number"])
+    builder.set_bolt("end", End(), tasks).fields_grouping("twice", ["label", "part"])
+    # What is lost must fail because the driver sees to it: nothing times out here.
+    conf = {"topology.message.timeout.secs": 1_000_000, "topology.max.spout.pending": pending}
+    plan = make_plan(builder.create_topology(), resolve(conf), "simulated-1-0", slots)
+    return plan, pickle_components(plan)

@@ -1,0 +1,128 @@
+"""The driver's loop, the fences of the slots and the slots themselves against a Spark that goes wrong in every way.
+
+Nothing here needs Spark or a thread, and time is simulated: see `tests/spark/simulation`. What must hold is checked
+there, while a scenario runs and at its end.
+"""
+
+import logging
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+
+import pystorm_spark.runtime.slot as runtime_slot
+from tests.spark.simulation.run import run
+from tests.spark.simulation.scenario import CRASH_POINTS, CRASHES, MISHAPS, Fault, Scenario, scenario_of, scenarios
+
+SEEDS = range(400)
+BLOCKS = 8  # of seeds, so that a failure is known early
+
+FOUND = {
+    "two processes are started for one slot": Scenario(
+        1, 2, 5, near=False, faults=(Fault("double", "place", 0, 0, 7.0),)
+    ),
+    "a late process comes while its slot is about to be started again": Scenario(
+        1,
+        2,
+        4,
+        pending=2,
+        delay_secs=0.0,
+        near=False,
+        seed=4036,
+        faults=(
+            Fault("hold", "assigned", 0, 0, 7.0),
+            Fault("cut", "turned", 0, 0, 45.0),
+            Fault("double", "place", 0, 1, 0.003),
+            Fault("cut", "assigned", 0, 1, 0.003),
+        ),
+    ),
+    "user code keeps a slot from its reset": Scenario(
+        3, 3, 8, seed=17, faults=(Fault("hold", "turned", 1, 1, 100.0), Fault("fail", "visit", 0, 3, 0.05))
+    ),
+    "a task cannot reach its slot for a moment": Scenario(
+        2, 3, 8, pending=2, delay_secs=0.2, seed=423, faults=(Fault("break", "visit", 1, 3),)
+    ),
+    "the last task of a chain cannot reach its slot": Scenario(
+        2, 3, 8, pending=2, delay_secs=0.2, seed=4, faults=(Fault("miss", "visit", 0, 9),)
+    ),
+    "what a task missed comes when the stages run again": Scenario(
+        2,
+        2,
+        6,
+        pending=1,
+        seed=1865,
+        faults=(Fault("retry", "visit", 1, 5), Fault("break", "visit", 1, 3), Fault("refetch", "visit", 0, 0)),
+    ),
+    "the user activates while a slot fails to start again": Scenario(
+        3,
+        1,
+        1,
+        pending=1,
+        delay_secs=0.2,
+        near=False,
+        seed=1757,
+        faults=(
+            Fault("raise", "place", 0, 1),
+            Fault("rest", "visit", 1, 0, 0.4),
+            Fault("freeze", "taken in", 0, 3, 0.05),
+            Fault("kill", "taken in", 0, 1),
+        ),
+    ),
+    "a copy of a task comes in a later job": Scenario(2, 2, 6, pending=1, faults=(Fault("copy", "visit", 1, 1, 0.05),)),
+    "an answer is given when the epoch is over": Scenario(
+        2,
+        2,
+        6,
+        pending=1,
+        delay_secs=0.2,
+        faults=(Fault("stall", "taken in", 1, 3, 0.4), Fault("fail", "visit", 0, 3)),
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_and_quiet():
+    """Slots share their codec, which takes longest to make; what the driver logs of every fault helps nobody."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime_slot, "ValueCodec", cache(runtime_slot.ValueCodec))
+        logging.disable(logging.ERROR)
+        yield
+        logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_frame_is_lost_or_repeated_whatever_goes_wrong(block):
+    for seed in SEEDS[block::BLOCKS]:
+        scenario = scenario_of(seed)
+        try:
+            run(scenario)
+        except Exception as exc:
+            raise AssertionError(f"seed {seed}: {scenario}") from exc
+
+
+@given(scenarios())
+@settings(max_examples=60)
+def test_no_frame_is_lost_or_repeated_in_what_hypothesis_thinks_of(scenario):
+    run(scenario)
+
+
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_a_slot_may_come_to_grief_at_every_point(point):
+    for deed in CRASHES:
+        for nth in range(3):
+            run(Scenario(near=nth != 1, faults=(Fault(deed, point, 1, nth, 7.0),)))
+
+
+@pytest.mark.parametrize("deed", MISHAPS)
+def test_every_visit_of_a_slot_may_go_wrong(deed):
+    for nth in range(10):
+        run(Scenario(numbers=6, pending=1, faults=(Fault(deed, "visit", 1, nth, 0.4),)))
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once_holds(name):
+    run(FOUND[name])
+
+
+def test_a_scenario_always_runs_the_same_way():
+    assert [run(scenario_of(seed)) for seed in range(20)] == [run(scenario_of(seed)) for seed in range(20)]
