@@ -15,7 +15,7 @@ from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import Branch, join
-from pystorm_spark.topology.tuple import Origin, Tuple, new_tuple
+from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 
 class Arrivals:
@@ -63,20 +63,29 @@ class Arrivals:
         return took
 
     def _take_tuples(self, frame: TupleFrame, task: BoltTask) -> None:
-        if frame.in_runs:
+        if frame.in_runs and not frame.refused:
             self._take_runs(frame, task)
             return
         origin = self._origin(frame.source, frame.stream)
-        at = 0
-        for values, count in zip(frame.rows, frame.counts, strict=True):
-            anchors = range(at, at + count)
-            at += count
-            tree = join([self._entered(frame.roots[i], frame.homes[i], frame.edges[i]) for i in anchors])
+        trees = self._trees(frame)
+        for tree in trees:
             tree.open += 1
-            task.inbox.append(new_tuple(values, origin, tree))
+        for number, (values, tree) in enumerate(zip(frame.rows, trees, strict=True)):
+            tup = new_tuple(values, origin, tree)
+            if number in frame.refused:
+                task.refuse(tup, frame.refused[number])
+            else:
+                task.inbox.append(tup)
+
+    def _trees(self, frame: TupleFrame) -> list[Tree]:
+        """The tree of each row of `frame`."""
+        anchors = map(self._entered, frame.roots, frame.homes, frame.edges)
+        if frame.in_runs:
+            return [branch for branch, count in zip(anchors, frame.counts, strict=True) for _ in range(count)]
+        return [join(list(islice(anchors, count))) for count in frame.counts]
 
     def _take_runs(self, frame: TupleFrame, task: BoltTask) -> None:
-        """The same for the common frame, in which every tuple belongs to one tree."""
+        """The same for the common frame: every tuple belongs to one tree, and can be unpacked."""
         origin = self._origin(frame.source, frame.stream)
         append = task.inbox.append
         rows = iter(frame.rows)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from pystorm_spark.errors import SlotLostError
+from pystorm_spark.errors import SerializationError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
@@ -79,6 +79,12 @@ class BoltTask(Task):
         """Queue a tick behind the data."""
         self._ticks += 1
         self.inbox.append(new_tuple([rate_secs], TICK_ORIGIN, Tick(self.collector)))
+
+    def refuse(self, tup: Tuple, error: SerializationError) -> None:
+        """A tuple whose values cannot be unpacked here: as if `execute` had raised."""
+        self.stats.executed += 1
+        self.report(error, tup, "cannot unpack what came")
+        self.collector.fail(tup)
 
     def run(self) -> int:
         """Execute a batch of the queue: as many tuples as take about `BATCH_SECS`, by the speed of the last batch.

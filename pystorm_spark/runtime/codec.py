@@ -12,12 +12,12 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from msgpack import Packer
+from msgpack import Packer, Unpacker
 
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.extension import type_name
@@ -83,6 +83,28 @@ class ValueCodec:
             raise SerializationError(f"{count} rows cannot be unpacked: not each of them is a list of values")
         return rows
 
+    def unpack_each(self, data: memoryview, count: int) -> tuple[list[list[Any]], dict[int, SerializationError]]:
+        """The rows one by one, those that cannot be unpacked empty; {number: why}, counted from 0.
+
+        A value may be refused by its own class, or its module may be missing here: that is no harm to other rows.
+        """
+        unpacker = Unpacker(max_buffer_size=0)
+        unpacker.feed(data)
+        rows: list[list[Any]] = []
+        refused: dict[int, SerializationError] = {}
+        at = 0
+        for number in range(count):
+            unpacker.skip()
+            row, at = data[at : unpacker.tell()], unpacker.tell()
+            try:
+                rows += self.unpack_rows(row, 1)
+            except SerializationError as error:
+                rows.append([])
+                refused[number] = error
+        if at != len(data):
+            raise SerializationError(f"{count} rows are followed by {len(data) - at} bytes that do not belong to them")
+        return rows, refused
+
     def _pack_each(self, values: Sequence[Any]) -> bytes:
         parts: list[bytes] = [self._packer.pack_array_header(len(values))]
         for index, value in enumerate(values):
@@ -106,6 +128,7 @@ class TupleFrame:
     `roots`, `homes` and `edges` have one entry for each anchor: the root's id, the spout task that waits for it, the
     edge's id. They belong to the rows in order: with `in_runs` anchor i to the next `counts[i]` rows, which came along
     one edge together; else the next `counts[i]` anchors to row i.
+    `refused` says why rows could not be unpacked, by their number.
     """
 
     target: int
@@ -117,6 +140,7 @@ class TupleFrame:
     roots: array[int]
     homes: array[int]
     edges: array[int]
+    refused: Mapping[int, SerializationError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +266,18 @@ def _tuple_frame(target: int, body: _Body, values: ValueCodec, in_runs: bool) ->
     counts = _counts(bytes(body.take(counts_size)))
     _check_counts(counts, *((anchors, row_count) if in_runs else (row_count, anchors)))
     roots, homes, edges = (body.column(typecode, anchors) for typecode in "QIQ")
+    packed = body.rest()
+    refused: dict[int, SerializationError] = {}
     try:
-        rows = values.unpack_rows(body.rest(), row_count)
+        rows = values.unpack_rows(packed, row_count)
     except SerializationError as error:
-        raise SerializationError(f"stream {stream!r} from task {source} to task {target}: {error}") from error
-    return TupleFrame(target, source, stream, rows, in_runs, counts, roots, homes, edges)
+        where = f"stream {stream!r} from task {source} to task {target}"
+        try:
+            rows, refused = values.unpack_each(packed, row_count)
+        except Exception:  # not even where a row begins is known
+            raise SerializationError(f"{where}: {error}") from error
+        refused = {number: SerializationError(f"{where}: {why}") for number, why in refused.items()}
+    return TupleFrame(target, source, stream, rows, in_runs, counts, roots, homes, edges, refused)
 
 
 def _ack_frame(target: int, body: _Body) -> AckFrame:

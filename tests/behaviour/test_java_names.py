@@ -447,7 +447,7 @@ def test_a_tick_aware_bolt_may_use_javas_names(cluster):
             note("calls", "tick")
 
     run(cluster, chain(numbers(1), JavaTicks()), {"topology.tick.tuple.freq.secs": 1})
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert set(noted("calls")) == {"process", "tick"}
 
@@ -472,7 +472,7 @@ def test_metrics_and_consumers_may_use_javas_names(cluster):
     conf = Config()
     conf.registerMetricsConsumer(JavaConsumer, 1)
     run(cluster, chain(numbers(0), Measured()), conf)
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert noted("found") == [2]
     assert noted("points")[0] == [("java", "java"), ("count", 0)]

@@ -120,7 +120,7 @@ def test_a_histogram_tells_how_its_values_are_spread(cluster):
     metric = HistogramMetric()
 
     run(cluster, chain(Rows([[value] for value in range(1, 101)]), Measured(metric, update_it)), consumed())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert {"count": 100, "mean": 50.5, "min": 1, "max": 100, "p50": 50, "p95": 95, "p99": 99} in points()
 
@@ -202,7 +202,7 @@ def test_metrics_of_one_bucket_are_told_together(cluster):
             context.register_metric("two", CountMetric(), 1)
 
     run(cluster, chain(numbers(0), Two()), consumed())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert next(names for _, _, names in noted("told")) == ["one", "two"]
 
@@ -230,14 +230,14 @@ def test_a_metric_that_has_nothing_to_tell_is_left_out(cluster):
 def test_every_task_tells_of_its_own_metrics(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(6))
-    builder.set_bolt("a", Measured(CountMetric(), count), 3).shuffle_grouping("spout")
+    builder.set_bolt("a", Measured(CountMetric(), count), 3).all_grouping("spout")
     run(cluster, builder.create_topology(), consumed())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     counted = Counter()
     for _, task, _, value in noted("points"):
         counted[task] += value
-    assert sorted(counted.values()) == [2, 2, 2]
+    assert sorted(counted.values()) == [6, 6, 6]
 
 
 def test_a_spout_may_have_metrics(cluster):
@@ -251,7 +251,7 @@ def test_a_spout_may_have_metrics(cluster):
             super().next_tuple()
 
     run(cluster, chain(Measures([["a"], ["b"]]), Sink()), consumed())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert sum(points("emitted")) == 2
 
@@ -261,7 +261,7 @@ def test_every_consumer_is_told(cluster):
     conf.register_metrics_consumer(Consumer, "first")
     conf.register_metrics_consumer(Consumer, {"name": "second"}, 1)
     run(cluster, chain(numbers(1), Measured(CountMetric(), count)), conf)
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert sum(points()) == 2
     assert all(argument in noted("by argument") for argument in ("first", {"name": "second"}))
@@ -279,7 +279,7 @@ def test_a_consumer_is_prepared_with_its_argument_and_cleaned_up(cluster):
 @pytest.mark.parametrize("name", [f"{__name__}.Consumer", f"{__name__}:Consumer"])
 def test_a_consumer_may_be_given_by_its_dotted_name(cluster, name):
     run(cluster, chain(numbers(1), Measured(CountMetric(), count)), consumed(name))
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert sum(points()) == 1
 
@@ -312,7 +312,7 @@ def test_a_consumer_defined_inside_a_function_is_refused():
 def test_the_logging_consumer_logs(cluster, caplog):
     with caplog.at_level(logging.INFO):
         run(cluster, chain(numbers(1), Measured(CountMetric(), count)), consumed(LoggingMetricsConsumer))
-        advance(cluster, 1)
+        advance(cluster, 2)
 
     assert "a:" in caplog.text
     assert "metric 1" in caplog.text
@@ -367,7 +367,7 @@ def test_a_name_can_be_registered_in_every_task(cluster):
     builder.set_bolt("a", Measured(CountMetric(), count), 2).shuffle_grouping("spout")
     builder.set_bolt("b", Measured(CountMetric(), count)).shuffle_grouping("spout")
     run(cluster, builder.create_topology(), consumed())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert len({task for _, task, name, _ in noted("points") if name == "metric"}) == 3
 
@@ -400,7 +400,7 @@ def test_any_object_that_can_be_read_is_a_metric(cluster):
             return "read"
 
     run(cluster, chain(numbers(0), Measured(Reads(), count)), consumed())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert points()[0] == "read"
 

@@ -454,8 +454,8 @@ def test_each_task_has_an_instance_of_its_own(cluster):
     counts = Counts()
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(4))
-    builder.set_bolt("a", counts, 4).shuffle_grouping("spout")
+    builder.set_bolt("a", counts, 4).all_grouping("spout")
     run(cluster, builder.create_topology())
 
-    assert noted("seen") == [1, 1, 1, 1]
+    assert sorted(noted("seen")) == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4]
     assert counts.seen == []

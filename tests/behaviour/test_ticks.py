@@ -39,7 +39,7 @@ def test_every_task_of_a_bolt_gets_the_tick(cluster):
     builder.set_bolt("a", Does(notes_ticks), 3).shuffle_grouping("spout")
     run(cluster, builder.create_topology(), EVERY_SECOND)
 
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert set(noted("ticks")) == {(2, 1), (3, 1), (4, 1)}
 
@@ -64,7 +64,7 @@ def test_a_bolt_may_ask_for_ticks_in_its_own_configuration(cluster):
             return {"topology.tick.tuple.freq.secs": 0.5}
 
     run(cluster, chain(numbers(0), Asks(notes_ticks)))
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert set(noted("ticks")) == {(2, 0.5)}
 
@@ -79,7 +79,7 @@ def test_what_the_declarer_configures_wins_over_the_component(cluster):
     bolt = builder.set_bolt("a", Asks(notes_ticks)).shuffle_grouping("spout")
     bolt.add_configurations({"topology.tick.tuple.freq.secs": 1})
     run(cluster, builder.create_topology())
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert set(noted("ticks")) == {(2, 1)}
 
@@ -98,7 +98,7 @@ def test_a_tick_comes_from_the_system(cluster):
         note("tick", (tup.source_component, tup.source_task, tup.source_stream_id, tup.fields.to_list(), tup.values))
 
     run(cluster, chain(numbers(0), Does(execute)), EVERY_SECOND)
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert noted("tick")[0] == ("__system", -1, "__tick", ["rate_secs"], [1])
 
@@ -156,7 +156,7 @@ def test_a_tick_aware_bolt_has_a_method_for_each_kind(cluster):
             note("calls", ("on_tick", tup[0]))
 
     run(cluster, chain(Rows([["data"]]), Aware()), EVERY_SECOND)
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert set(noted("calls")) == {("process", "data"), ("on_tick", 1)}
     assert noted("acked") == []
@@ -208,7 +208,7 @@ def test_a_tuple_anchored_to_a_tick_and_to_data_belongs_to_the_data(cluster, set
             bolt.collector.ack(data)
 
     run(cluster, chain(numbers(1), Does(execute, ["value"]), Does(settle)), EVERY_SECOND)
-    advance(cluster, 1)
+    advance(cluster, 2)
 
     assert (noted("acked"), noted("failed")) == (([0], []) if settle is acks else ([], [0]))
     assert component(cluster, "a").acked == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 import sys
 import zlib
@@ -345,10 +346,12 @@ class Vanished:
         return pickle.loads, (b"cno\nX\n.",)
 
 
-def test_a_value_that_cannot_be_restored_names_stream_and_tasks():
-    payload = tuples_payload([[Vanished()]], (1,), anchors_of(1), stream="errors")
-    with pytest.raises(SerializationError, match=r"stream 'errors' from task 2 to task 6: .*No module named 'no'"):
-        decode(payload, VALUES)
+def test_a_value_that_cannot_be_restored_names_stream_and_tasks_and_leaves_other_rows_alone():
+    payload = tuples_payload([["before"], [Vanished()], ["behind"]], (1, 1, 1), anchors_of(3), stream="errors")
+    frame = decode(payload, VALUES)
+    assert frame.rows == [["before"], [], ["behind"]]
+    assert list(frame.refused) == [1]
+    assert re.match(r"stream 'errors' from task 2 to task 6: .*No module named 'no'", str(frame.refused[1]))
 
 
 def test_a_refused_value_is_named_by_index_type_and_reason():

@@ -554,6 +554,25 @@ def test_a_value_that_cannot_be_packed_may_go_to_a_task_in_the_same_slot():
     assert mesh.bolt().seen == [lock]
 
 
+class BreaksOnArrival:
+    def __reduce__(self):
+        return __import__, ("no_such_module_at_all",)
+
+
+def test_a_value_that_cannot_be_unpacked_in_another_slot_fails_its_tuple_and_no_other():
+    mesh = web_mesh(slots=2)
+    for message_id, label in enumerate(["before", BreaksOnArrival(), "behind"]):
+        mesh.spout().emit(label, mesh.tasks("bolt")[1], message_id=message_id)
+    mesh.settle()
+    assert told(mesh) == [("fail", 1)]
+    assert mesh.bolt(index=1).seen == ["before", "behind"]
+    (error,) = mesh.task("bolt", index=1).errors
+    assert "no_such_module_at_all" in error.exception
+    mesh.bolt(index=1).ack_all()
+    mesh.settle()
+    assert not mesh.leftovers()
+
+
 class LockSendingBolt(HoldingBolt):
     """Sends a lock on when it receives the label "lock", and holds everything else."""
 
