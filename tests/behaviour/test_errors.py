@@ -1,6 +1,7 @@
 """Exceptions of every kind from every callback, and what is told of them."""
 
 import logging
+import traceback
 
 import pytest
 
@@ -483,6 +484,18 @@ def test_the_traceback_begins_with_the_users_own_code(cluster):
     assert lines[1].endswith("in execute")
     assert lines[-1] == "KeyError: 'no 0'"
     assert not any("pystorm_spark" in line for line in lines)
+
+
+def test_the_error_of_a_submit_shows_first_where_the_users_code_raised(cluster):
+    class Broken(Rows):
+        def open(self, conf, context, collector):
+            fails_deep_down("source")
+
+    with pytest.raises(StormError) as raised:
+        cluster.submit_topology("topology", None, chain(Broken([])))
+
+    shown = "".join(traceback.format_exception(raised.value))
+    assert shown.index("in fails_deep_down") < shown.index("in submit_topology")
 
 
 @pytest.mark.parametrize("base", [Bolt, BasicBolt])

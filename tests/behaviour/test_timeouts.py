@@ -76,6 +76,7 @@ def test_a_timeout_is_no_fail_of_a_bolt(cluster):
     assert component(cluster, "spout").errors == []
 
 
+@pytest.mark.local_only(STANDING_TIME)
 def test_a_complete_tree_does_not_time_out(cluster):
     run(cluster, chain(numbers(3), Does(passes_on, ["value"]), Does(acks)), CONF)
 
@@ -84,6 +85,7 @@ def test_a_complete_tree_does_not_time_out(cluster):
     assert (noted("acked"), noted("failed")) == ([0, 1, 2], [])
 
 
+@pytest.mark.local_only(STANDING_TIME)
 def test_only_the_trees_that_are_open_time_out(cluster):
     def holds_one(bolt, tup):
         if tup[0] != 1:
@@ -200,6 +202,7 @@ def test_a_late_ack_is_ignored_and_the_replay_unharmed(cluster):
     assert cluster.topology_info("topology").pending == 1
 
 
+@pytest.mark.local_only(STANDING_TIME)
 def test_the_replay_of_a_timed_out_tuple_is_acked_for_itself(cluster):
     def acks_the_second(bolt, tup):
         if bolt.held:
