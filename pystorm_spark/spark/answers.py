@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -13,7 +12,7 @@ import msgpack
 
 from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.runtime.slot import Slot
-from pystorm_spark.spark.wire import MISSED, WireError, accept
+from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
 
@@ -142,20 +141,14 @@ class Answering:
 
     def serve(self, server: Any) -> None:
         """Accept connections until the process ends; one that cannot show the token is closed."""
-        while True:
-            sock, _ = server.accept()
-            threading.Thread(target=self._serve_one, args=(sock,), daemon=True).start()
+        Door(server, self._token, self._serve_one, self._tell_refusal).run()
 
-    def _serve_one(self, sock: Any) -> None:
-        try:
-            connection = accept(sock, self._token)
-        except (WireError, OSError) as exc:
-            self._process.tell("log", level=logging.WARNING, text=f"a connection was refused: {exc}")
-            return
-        with contextlib.suppress(WireError):
-            while True:
-                connection.send(self._answer(*connection.receive()))
-        connection.close()
+    def _tell_refusal(self, text: str) -> None:
+        self._process.tell("log", level=logging.WARNING, text=text)
+
+    def _serve_one(self, connection: Connection) -> None:
+        while True:
+            connection.send(self._answer(*connection.receive()))
 
     def _answer(
         self, epoch: int, job: int, number: int, hold_secs: float, is_last: bool, parcels: list[bytes]

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import signal
-import socket
 import sys
 import threading
 import time
@@ -16,13 +15,14 @@ from typing import Any, Protocol
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import ProcessId, process_id
-from pystorm_spark.spark.wire import Address, Connection, WireError, accept, listen
+from pystorm_spark.spark.wire import Address, Connection, Door, WireError, listen
 
 log = logging.getLogger(__name__)
 user_log = logging.getLogger("pystorm_spark.slots")
 
 LEASE_SECS = 0.5  # how often every slot hears from the driver
 CONTROL_LIMIT = 64 << 20  # bytes of one message from a slot
+HELLO_LIMIT = 1 << 16  # bytes of its first one
 
 
 class SlotLink:
@@ -36,6 +36,7 @@ class SlotLink:
         self.tasks: list[Any] = []  # [component, counts, errors] of each of its tasks, as last heard
         self.inbox_bytes = 0
         self.has_frames = False  # for other slots
+        self.doing = ""  # which call of user code it is about to make, where it tells
         self.epoch = 0  # in which it was started
         self.state = "starting"  # then ready, then stopped, failed, lost or surplus
         self.reason = ""
@@ -51,6 +52,11 @@ class SlotLink:
         message: dict[str, Any] = self._connection.receive(CONTROL_LIMIT)
         self.heard_at = time.monotonic()
         return message
+
+    def last_words(self) -> str:
+        """Why it has ended, as far as is known."""
+        reason = self.reason or "its process has ended"
+        return f"{reason}; the last it ran was {self.doing}" if self.doing else reason
 
     def kill(self) -> None:
         """End the process the hard way, if it is on this machine; elsewhere it ends by its lease."""
@@ -81,14 +87,15 @@ class Control:
 
     def __init__(self, folder: Path | None, host: str, inbox_limit: int, listener: Listener) -> None:
         self.token = secrets.token_bytes(32)
-        self._server, self.address = listen(folder, host, "control")
+        server, self.address = listen(folder, host, "control")
+        self._door = Door(server, self.token, self._serve, log.warning)
         self._is_near = folder is not None
         self._inbox_limit = inbox_limit
         self._listener = listener
         self._links: list[SlotLink] = []
         self._closed = threading.Event()
         self._threads = [
-            threading.Thread(target=self._accept, name="pystorm-control", daemon=True),
+            threading.Thread(target=self._door.run, name="pystorm-control", daemon=True),
             threading.Thread(target=self._keep_lease, name="pystorm-lease", daemon=True),
         ]
         for thread in self._threads:
@@ -105,66 +112,64 @@ class Control:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """End all connections and their threads."""
+        """End all connections and their threads, and slots on this machine that have not ended by themselves."""
         self._closed.set()
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self._door.close()
         for link in list(self._links):
-            link._connection.close()
+            link.kill()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(5.0)
+        self._door.join(5.0)
 
-    def _accept(self) -> None:
-        while not self._closed.is_set():
-            try:
-                sock, _ = self._server.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=self._serve, args=(sock,), name="pystorm-slot-link", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _serve(self, sock: socket.socket) -> None:
-        try:
-            connection = accept(sock, self.token)
-            hello = connection.receive(1 << 16)
-            link = SlotLink(hello["slot"], hello["pid"], connection, self._is_near)
-            answer = self._listener.assignment(link, hello["versions"])
-        except (WireError, OSError, KeyError, TypeError) as exc:
-            log.warning("a connection was refused: %s", exc)
-            return
-        link.tell(**answer)
+    def _serve(self, connection: Connection) -> None:
+        hello = connection.receive(HELLO_LIMIT)
+        link = SlotLink(int(hello["slot"]), int(hello["pid"]), connection, self._is_near)
+        answer = self._listener.assignment(link, dict(hello["versions"]))
         self._links.append(link)
         try:
+            link.tell(**answer)
             while True:
                 self._handle(link, link.hear())
         except WireError:
             pass  # its end is the news that the slot is gone
+        except Exception as exc:  # a slot that talks nonsense must not take the driver along
+            link.reason = f"what it said cannot be understood: {type(exc).__name__}: {exc}"
+            log.debug("slot %d: %s", link.slot, link.reason, exc_info=True)
+            link.kill()
         finally:
             self._links.remove(link)
-            connection.close()
             if not self._closed.is_set():
                 self._listener.on_end(link)
 
     def _handle(self, link: SlotLink, message: dict[str, Any]) -> None:
         if message["kind"] == "print":
             output = sys.stdout if message["level"] == logging.INFO else sys.stderr
-            output.write(f"{message['where']}: {message['text']}\n")
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, which is no fault of the slot
+                output.write(f"{message['where']}: {message['text']}\n")
             return
         if message["kind"] == "log":
             user_log.log(message["level"], "slot %d: %s", link.slot, message["text"])
             return
+        if message["kind"] == "doing":
+            link.doing = message["what"]
+            return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
             link.has_frames = message["has_frames"]
+        if message["kind"] == "crashed":
+            link.doing = ""  # its reason says all
         self._listener.on_message(link, message)
 
     def _keep_lease(self) -> None:
         """Let every slot know that the driver lives, and whether some slot has more than it can take."""
+        woke = time.monotonic()
         while not self._closed.wait(LEASE_SECS):
             links = list(self._links)
+            slept, woke = time.monotonic() - woke, time.monotonic()
+            if slept > 2 * LEASE_SECS:  # this process was held up, and has not heard what slots said meanwhile
+                for link in links:
+                    link.heard_at += slept - LEASE_SECS
             paused = any(link.inbox_bytes > self._inbox_limit for link in links)
             for link in links:
                 link.tell("lease", paused=paused)

@@ -7,6 +7,7 @@ message of a connection is its hello: a fixed-size proof that the other side kno
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -14,6 +15,9 @@ import socket
 import stat
 import struct
 import tempfile
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +28,10 @@ from pystorm_spark.errors import StormError
 LENGTH = struct.Struct("<Q")
 CHALLENGE_BYTES = 32
 PROOF_BYTES = 32
-HELLO_SECS = 10.0
+HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
+MOST_STRANGERS = 32  # that may be at their hello at once
+QUIET_SECS = 60.0  # between two words about connections that were refused
+NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}  # pass by themselves
 MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
 FOLDER_PREFIX = "pystorm-"
 MISSED = b"\xc1"  # in place of a parcel: some parcel is missing. No msgpack begins like this
@@ -75,8 +82,7 @@ class Connection:
         return self._sock.fileno()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # the other side may have been faster
-            self._sock.shutdown(socket.SHUT_RDWR)
+        _hang_up(self._sock)
         self._sock.close()
 
 
@@ -102,24 +108,41 @@ def listen(folder: Path | None, host: str, name: str) -> tuple[socket.socket, Ad
 
 def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Connection:
     """An authenticated connection to the server at `address`."""
+    until = time.monotonic() + timeout
     try:
         if address.port:
             sock = socket.create_connection((address.host, address.port), timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.settimeout(timeout)
-            sock.connect(address.host)
+            sock = _connected(address.host, until)
     except OSError as exc:
         raise WireError(f"nobody answers: {exc}") from exc
     try:
-        _prove(sock, token)
-        _challenge(sock, token)
+        _prove(sock, token, until)
+        _challenge(sock, token, until)
     except BaseException:
         sock.close()
         raise
     sock.settimeout(None)
     return Connection(sock)
+
+
+def _connected(path: str, until: float) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        while True:
+            sock.settimeout(max(0.001, until - time.monotonic()))
+            try:
+                sock.connect(path)
+            except BlockingIOError:  # many others wait to be accepted: Unix sockets do not queue up for that
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+            else:
+                return sock
+    except BaseException:
+        sock.close()
+        raise
 
 
 def accept(sock: socket.socket, token: bytes) -> Connection:
@@ -127,19 +150,119 @@ def accept(sock: socket.socket, token: bytes) -> Connection:
 
     Both sides prove it, by a keyed hash over the other's random challenge: the token itself never travels.
     """
-    sock.settimeout(HELLO_SECS)
+    until = time.monotonic() + HELLO_SECS
     try:
+        sock.settimeout(HELLO_SECS)
         if sock.family == socket.AF_UNIX:
             _check_peer(sock)
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _challenge(sock, token)
-        _prove(sock, token)
+        _challenge(sock, token, until)
+        _prove(sock, token, until)
+        sock.settimeout(None)
     except BaseException:
         sock.close()
         raise
-    sock.settimeout(None)
     return Connection(sock)
+
+
+class Door:
+    """Lets in who knows the token: accepts connections and serves each in a thread of its own.
+
+    Strangers cost little. Each has `HELLO_SECS` for its hello; where too many are at it, the one that has taken longest
+    is turned away; and what becomes of them is told now and then, not each time.
+    """
+
+    def __init__(
+        self,
+        server: socket.socket,
+        token: bytes,
+        serve: Callable[[Connection], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._server = server
+        self._token = token
+        self._serve = serve
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._strangers: dict[socket.socket, None] = {}  # the first one has taken longest
+        self._threads: set[threading.Thread] = set()
+        self._untold = 0
+        self._quiet_until = 0.0
+
+    def run(self) -> None:
+        """Accept connections until the door is closed."""
+        while True:
+            try:
+                sock, _ = self._server.accept()
+            except OSError as exc:
+                if exc.errno not in NO_RESOURCES:
+                    return
+                self._refused(f"{exc}; the system's limits are reached")
+                time.sleep(0.1)
+                continue
+            thread = threading.Thread(target=self._meet, args=(sock,), name="pystorm-connection", daemon=True)
+            with self._lock:
+                self._threads.add(thread)
+                self._strangers[sock] = None
+                slowest = next(iter(self._strangers)) if len(self._strangers) > MOST_STRANGERS else None
+            if slowest is not None:
+                _hang_up(slowest)
+            thread.start()
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        _hang_up(self._server)
+        self._server.close()
+        with self._lock:
+            strangers = list(self._strangers)
+        for sock in strangers:
+            _hang_up(sock)
+
+    def join(self, secs: float) -> None:
+        """Wait for the threads of connections that have been closed."""
+        with self._lock:
+            threads = self._threads - {threading.current_thread()}
+        for thread in threads:
+            thread.join(secs)
+
+    def _meet(self, sock: socket.socket) -> None:
+        try:
+            connection = accept(sock, self._token)
+        except (WireError, OSError) as exc:
+            self._refused(str(exc))
+        else:
+            self._make_known(sock)
+            self._talk(connection)
+        finally:
+            self._make_known(sock)
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+
+    def _make_known(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._strangers.pop(sock, None)
+
+    def _talk(self, connection: Connection) -> None:
+        try:
+            self._serve(connection)
+        except WireError:
+            pass  # it has ended, as every connection does
+        except Exception as exc:  # whatever was said, it ends this connection and nothing else
+            self._refused(f"what it said cannot be understood: {type(exc).__name__}: {exc}")
+        finally:
+            connection.close()
+
+    def _refused(self, why: str) -> None:
+        with self._lock:
+            self._untold += 1
+            now = time.monotonic()
+            if now < self._quiet_until:
+                return
+            self._quiet_until = now + QUIET_SECS
+            untold, self._untold = self._untold, 0
+        others = f" (and {untold - 1} others before it)" if untold > 1 else ""
+        self._tell(f"a connection was refused: {why}{others}")
 
 
 def private_folder(parent: Path | None = None) -> Path:
@@ -151,17 +274,22 @@ def private_folder(parent: Path | None = None) -> Path:
     return folder
 
 
-def _challenge(sock: socket.socket, token: bytes) -> None:
+def _hang_up(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side may have been faster
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def _challenge(sock: socket.socket, token: bytes, until: float) -> None:
     """Have the other side show that it knows the token."""
     nonce = os.urandom(CHALLENGE_BYTES)
     _write(sock, nonce)
-    proof = _read(sock, PROOF_BYTES)
+    proof = _read(sock, PROOF_BYTES, until)
     if not hmac.compare_digest(bytes(proof), _proof(token, nonce)):
         raise WireError("the other side does not know the token")
 
 
-def _prove(sock: socket.socket, token: bytes) -> None:
-    _write(sock, _proof(token, bytes(_read(sock, CHALLENGE_BYTES))))
+def _prove(sock: socket.socket, token: bytes, until: float) -> None:
+    _write(sock, _proof(token, bytes(_read(sock, CHALLENGE_BYTES, until))))
 
 
 def _proof(token: bytes, nonce: bytes) -> bytes:
@@ -184,10 +312,12 @@ def _write(sock: socket.socket, data: bytes) -> None:
         raise WireError(f"the connection broke in its hello: {exc}") from exc
 
 
-def _read(sock: socket.socket, count: int) -> bytearray:
+def _read(sock: socket.socket, count: int, until: float | None = None) -> bytearray:
     data = bytearray()
     while len(data) < count:
         try:
+            if until is not None:
+                sock.settimeout(max(0.001, until - time.monotonic()))
             # Memory is taken as bytes arrive, not by what a length says.
             part = sock.recv(min(count - len(data), 1 << 20))
         except OSError as exc:

@@ -12,9 +12,18 @@ pytestmark = pytest.mark.spark
 
 
 def slot_processes():
+    """The slots of drivers that were started in this folder: tests of another clone may run at the same time."""
     listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
     lines = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    return {int(pid) for pid, stat, args in lines if "pystorm_spark.spark.slot_process" in args and stat[0] != "Z"}
+    slots = {int(pid) for pid, stat, args in lines if "pystorm_spark.spark.slot_process" in args and stat[0] != "Z"}
+    return {pid for pid in slots if _folder_of(pid) in (os.getcwd(), None)}
+
+
+def _folder_of(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:  # it has just ended, or the system does not tell
+        return None
 
 
 def test_every_tuple_is_acked_once_and_executed_once_when_nothing_fails(cluster, journal):

@@ -1,14 +1,18 @@
 """Messages on sockets: nothing is read from who does not know the token, and no size is believed."""
 
 import os
+import resource
 import socket
 import stat
 import threading
+import time
 
 import pytest
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.wire import LENGTH, WireError, accept, connect, listen, private_folder
+from pystorm_spark.spark import wire
+from pystorm_spark.spark.wire import LENGTH, Door, WireError, accept, connect, listen, private_folder
+from tests.spark.components import wait_until
 
 TOKEN = b"t" * 32
 
@@ -145,3 +149,130 @@ def test_sockets_and_their_folder_are_private(folder):
 def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path):
     with pytest.raises(StormError, match="TMPDIR"):
         listen(tmp_path / ("x" * 100), "", "socket")
+
+
+# The door.
+
+
+@pytest.fixture
+def door(server):
+    """A door behind which every message is sent back; what it tells is in `told`."""
+    made, address = server
+    opened = Door(made, TOKEN, echo, lambda text: opened.told.append(text))
+    opened.told, opened.address = [], address
+    running = threading.Thread(target=opened.run)
+    running.start()
+    yield opened
+    opened.close()
+    running.join(10)
+    opened.join(10)
+    assert not running.is_alive()
+
+
+def echo(connection):
+    while True:
+        connection.send(connection.receive())
+
+
+def answers(door):
+    """Whether the door lets in who knows the token."""
+    connection = connect(door.address, TOKEN)
+    connection.send("hello")
+    answer = connection.receive()
+    connection.close()
+    return answer == "hello"
+
+
+def is_closed(sock):
+    sock.settimeout(10)
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_strangers_leave_nothing_behind_and_are_told_of_once(door):
+    before = threading.active_count(), open_files()
+    for length in range(100):
+        with plain_socket(door.address) as sock:
+            sock.sendall(os.urandom(length))
+
+    wait_until(lambda: (threading.active_count(), open_files()) == before)
+    assert answers(door)
+    assert len(door.told) == 1
+
+
+def test_a_hello_that_drips_in_has_no_more_time_than_another(door, monkeypatch):
+    monkeypatch.setattr(wire, "HELLO_SECS", 0.5)
+    with plain_socket(door.address) as sock:
+        deadline = time.monotonic() + 30
+        with pytest.raises(OSError):
+            while time.monotonic() < deadline:
+                sock.sendall(b"x")
+                time.sleep(0.1)
+            pytest.fail("it was never closed")
+    assert answers(door)
+
+
+def test_of_too_many_strangers_the_slowest_is_turned_away(door, monkeypatch):
+    monkeypatch.setattr(wire, "MOST_STRANGERS", 4)
+    strangers = [plain_socket(door.address) for _ in range(5)]
+
+    assert is_closed(strangers[0])
+    assert answers(door)
+    for sock in strangers:
+        sock.close()
+
+
+def test_nonsense_from_who_knows_the_token_ends_its_connection_only(door):
+    first, second = connect(door.address, TOKEN), connect(door.address, TOKEN)
+    first._sock.sendall(LENGTH.pack(1 << 62))
+    with pytest.raises(WireError):
+        first.receive()
+
+    second.send(1)
+    assert second.receive() == 1
+    first.close()
+    second.close()
+
+
+def test_an_error_of_who_serves_ends_one_connection_and_is_told(server):
+    made, address = server
+    told = []
+    door = Door(made, TOKEN, lambda connection: {}["missing"], told.append)
+    running = threading.Thread(target=door.run)
+    running.start()
+    connection = connect(address, TOKEN)
+    with pytest.raises(WireError):
+        connection.receive()
+    connection.close()
+    wait_until(lambda: told)
+
+    assert "KeyError: 'missing'" in told[0]
+    assert running.is_alive()
+    door.close()
+    running.join(10)
+    door.join(10)
+
+
+def test_a_door_survives_the_limit_of_open_files(door):
+    family = socket.AF_INET if door.address.port else socket.AF_UNIX
+    sock = socket.socket(family)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(lowest_free := os.dup(sock.fileno()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        sock.connect((door.address.host, door.address.port) if door.address.port else door.address.host)
+        wait_until(lambda: door.told)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    sock.close()
+
+    assert "limits" in door.told[0]
+    assert answers(door)

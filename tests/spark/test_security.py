@@ -1,0 +1,139 @@
+"""The sockets of a running topology: strangers and nonsense do no harm, and secrets show nowhere."""
+
+import base64
+import contextlib
+import logging
+import os
+import random
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from pystorm_spark.spark.wire import LENGTH, Address, WireError, connect
+from tests.spark.components import Numbers, Sum, Twice, wait_until
+from tests.spark.test_spark_cluster import slot_processes
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def running(cluster, journal):
+    """A topology that has work to do all the time; gives its handle."""
+    from pystorm_spark import TopologyBuilder
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(10_000_000, journal, rate=200), 2)
+    builder.set_bolt("twice", Twice(), 2).fields_grouping("numbers", ["number"])
+    builder.set_bolt("sum", Sum(journal), 2).fields_grouping("twice", ["number"])
+    handle = cluster.submit_topology("target", {"topology.workers": 2}, builder.create_topology())
+    wait_until(lambda: journal.noted("acked"))
+    return handle
+
+
+def sockets(handle):
+    """The control socket and those of the slots."""
+    folder = handle._run._folder
+    return [folder / "control", *sorted(folder.glob("slot-*"))]
+
+
+def say(path, data):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(path))
+        with contextlib.suppress(BrokenPipeError):  # it was refused before all of it was sent
+            sock.sendall(data)
+
+
+def token_of(handle):
+    return handle._run._control.token
+
+
+def goes_on(journal):
+    """Wait until tuples are acked that had not been acked before."""
+    before = len(journal.noted("acked"))
+    wait_until(lambda: len(journal.noted("acked")) > before + 50)
+
+
+def test_garbage_on_every_socket_does_no_harm(running, journal, caplog):
+    caplog.set_level(logging.WARNING)
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    slots = slot_processes()
+    chance = random.Random(4)
+    for path in sockets(running):
+        for length in (0, 1, 31, 32, 33, 64, 10_000):
+            say(path, chance.randbytes(length))
+        say(path, LENGTH.pack(1 << 62))
+        say(path, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    goes_on(journal)
+
+    assert slot_processes() == slots
+    assert sum("was refused" in record.message for record in caplog.records) <= 3  # one for each socket
+    wait_until(lambda: threading.active_count() <= threads + 2 and len(os.listdir("/proc/self/fd")) <= files + 4)
+
+
+NONSENSE = [
+    None,
+    "text",
+    [],
+    [1, 2, 3],
+    {"kind": "hello"},
+    {"slot": 99, "pid": 1, "versions": {}},
+    {"slot": "x", "pid": 1, "versions": {}},
+    {"slot": 0, "pid": 1, "versions": 7},
+    [1, 1, 0, 0.0, False, [b"\xc1"]],
+    ["epoch", "job", 0, 0.0, False, []],
+]
+
+
+def test_nonsense_from_who_knows_the_token_does_no_harm(running, cluster, journal):
+    slots = slot_processes()
+    for path in sockets(running):
+        for message in NONSENSE:
+            connection = connect(Address(str(path)), token_of(running))
+            connection.send(message)
+            connection.settimeout(0.2)
+            with contextlib.suppress(WireError):
+                connection.receive()  # a refusal, or the end
+            connection.close()
+
+    goes_on(journal)
+
+    assert slot_processes() == slots
+    cluster.deactivate("target")
+    cluster.activate("target")
+    assert cluster.topology_info("target").status == "ACTIVE"
+
+
+def test_a_slot_that_turns_to_nonsense_is_cut_off_and_the_driver_goes_on(running, journal):
+    from pystorm_spark.spark.slot_process import versions
+
+    pretender = subprocess.Popen(["sleep", "60"])
+    connection = connect(Address(str(sockets(running)[0])), token_of(running))
+    connection.send({"kind": "hello", "slot": 0, "pid": pretender.pid, "versions": versions()})
+    assert connection.receive()["kind"] == "assignment"
+    connection.send({"kind": 17, "tasks": 3})
+
+    assert pretender.wait(timeout=10) == -9
+    connection.close()
+    goes_on(journal)
+
+
+def test_the_token_shows_in_no_process_log_or_name(running, cluster, journal, caplog):
+    caplog.set_level(logging.DEBUG)
+    token = token_of(running)
+    os.kill(min(slot_processes()), 9)  # a recovery is when most is logged
+    goes_on(journal)
+    cluster.kill_topology("target")
+
+    spellings = [token, token.hex().encode(), base64.b64encode(token), repr(token).encode()]
+    shown = [repr(running._run._launch).encode(), caplog.text.encode()]
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                shown.append((process / name).read_bytes())
+    assert len(shown) > 10
+    for text in shown:
+        assert not any(spelling in text for spelling in spellings)
