@@ -25,7 +25,7 @@ COMMIT_SECS = 1.0
 EXCHANGE_SHARE = 0.2  # of the time may be spent on exchanging
 LONGEST_HOLD_SECS = 0.25
 FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
-START_SECS = 180.0  # for all slots to open
+START_SECS = 120.0  # for all slots to open, by their own clocks
 ANSWER_SECS = 30.0  # for slots that are busy with user code
 FAILED_JOBS = 3  # in a row, with no slot lost, end the topology
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 5.0  # before a slot that died again is started again
@@ -57,6 +57,7 @@ class Driver:
         token: bytes,
         max_restarts: int,
         silence_secs: float,
+        start_secs: float = START_SECS,
         changed: Changes | None = None,
     ) -> None:
         self.epoch = 1
@@ -68,6 +69,7 @@ class Driver:
         self._token = token
         self._max_restarts = max_restarts
         self._silence_secs = silence_secs
+        self._start_secs = start_secs + ANSWER_SECS  # a slot that takes too long tells why, before it is given up
         self._changed = changed or Changes()
         self._with_frames: set[int] = set()
         self._lost: dict[int, str] = {}  # {slot: why}
@@ -147,11 +149,12 @@ class Driver:
         with self._changed:
             if link.state == "ready" and not self._ending:
                 link.state = "lost"
-                self._lost[link.slot] = link.reason or "its process has ended"
+                self._lost[link.slot] = link.last_words()
             elif link.state == "ready":
                 link.state = "stopped"
             elif link.state == "starting" and self._is_awaited(link):
-                self._failed_start = self._failed_start or f"slot {link.slot} ended while it started"
+                told = f"slot {link.slot} did not start: {link.last_words()}"
+                self._failed_start = self._failed_start or told
             self._changed.notify_all()
 
     def refuse(self, reason: str) -> None:
@@ -176,24 +179,25 @@ class Driver:
             self._engine.place(missing)
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failed_start or self._ending or all(self.slots[slot] for slot in slots), START_SECS
+                lambda: self._failed_start or self._ending or all(self.slots[slot] for slot in slots), self._start_secs
             )
             if self._failed_start:
                 raise StormError(self._failed_start)
             missing = [slot for slot in slots if not self.slots[slot]]
             if missing and not self._ending:
-                raise StormError(f"slots {missing} did not start within {START_SECS:g} s")
+                raise StormError(f"slots {missing} did not start within {self._start_secs:g} s")
 
     def set_active(self, active: bool) -> None:
         """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""
+        secs = self._start_secs if active and not self.is_open else ANSWER_SECS
         self.active = active
         self.is_open = self.is_open or active
-        links = self._ask_all("activate" if active else "deactivate")
+        links = self._ask_all("activate" if active else "deactivate", secs)
         for link in links:
             if link.state == "failed":
                 raise StormError(link.reason)
 
-    def _ask_all(self, kind: str, **content: Any) -> list[SlotLink]:
+    def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> list[SlotLink]:
         """Tell the slots something and wait until each has done it, is gone, or takes too long."""
         with self._changed:
             links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
@@ -202,7 +206,7 @@ class Driver:
         for link in links:
             link.tell(kind, asked=asked, **content)
         with self._changed:
-            self._changed.wait_for(lambda: not _ready(awaited) or self._ending, ANSWER_SECS)
+            self._changed.wait_for(lambda: not _ready(awaited) or self._ending, secs)
             del self._awaited[asked]
             if _ready(awaited) and not self._ending:
                 log.warning("slots %s are busy with user code: %s is not done yet", _ready(awaited), kind)
@@ -245,7 +249,14 @@ class Driver:
             self.error = exc
             raise
         if epoch == self.epoch:
+            for slot in filter(self.has_died, self.slots):
+                if (link := self.slots[slot]) is not None:
+                    link.tell("calm")
             self._deaths = dict.fromkeys(self._deaths, 0)
+
+    def has_died(self, slot: int) -> bool:
+        """Whether a slot has died since the last batch that it lived through."""
+        return self._deaths[slot] > 0
 
     def _wait_for_work(self) -> None:
         with self._changed:
