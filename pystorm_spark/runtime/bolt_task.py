@@ -97,7 +97,7 @@ class BoltTask(Task):
         shop.running = self
         began = shop.now  # when the task before this one was done
         try:
-            if collector.watched:
+            if collector.watched or shop.before:
                 self._execute_watched(batch)
             else:
                 self._execute_all(batch)
@@ -150,6 +150,8 @@ class BoltTask(Task):
 
     def _execute_watched(self, batch: list[Tuple]) -> None:
         for tup in batch:
+            if self.shop.before is not None:
+                self.shop.before(self, tup)
             if self.debug:
                 log.info("%s:%d executes %r", self.component_id, self.task_id, tup)
             began = self.clock.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cloudpickle
@@ -21,6 +22,17 @@ def load_component(id_: str, pickled: bytes) -> Any:
         ) from exc
     except Exception as exc:
         raise SerializationError(f"component {id_!r} cannot be unpickled: {type(exc).__name__}: {exc}") from exc
+
+
+def load_plan(pickled: bytes, components: Mapping[str, bytes]) -> Plan:
+    """A plan from its bytes; where it cannot be loaded, the error names the component that is the reason."""
+    try:
+        plan: Plan = cloudpickle.loads(pickled)
+        return plan
+    except Exception as exc:
+        for id_, component in components.items():
+            load_component(id_, component)
+        raise SerializationError(f"the topology cannot be unpickled: {type(exc).__name__}: {exc}") from exc
 
 
 def pickle_components(plan: Plan) -> dict[str, bytes]:

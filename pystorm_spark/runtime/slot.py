@@ -141,6 +141,8 @@ class Slot:
 
     def _open(self, task: Task) -> None:
         try:
+            if self._shop.before is not None:
+                self._shop.before(task, None)
             task.open()
         except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
             verb = "open" if isinstance(task, SpoutTask) else "prepare"
@@ -348,6 +350,8 @@ class Slot:
         for _ in range(len(self.spouts)):
             if emitted >= self._round_polls or self.clock.monotonic() >= until:
                 break
+            if self._shop.before is not None:
+                self._shop.before(self.spouts[0], None)
             emitted += self.spouts[0].poll(most, until)
             self.spouts.rotate(-1)
         self._round_emitted = emitted
@@ -380,6 +384,10 @@ class Slot:
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Have `wake` called when another thread has given the slot something to do."""
         self._shop.wake = wake
+
+    def before_calls(self, tell: Callable[[Task, Tuple | None], None] | None) -> None:
+        """Have `tell` called before each `open`, `prepare` and `execute`, and before a spout is called; or None."""
+        self._shop.before = tell
 
     # Ending.
 

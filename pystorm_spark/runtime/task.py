@@ -43,6 +43,9 @@ class Workshop:
         self.running: Task | None = None  # whose component is being called
         self.now = 0.0  # when the last look at the clock was taken between two bolts
         self.wake: Callable[[], None] = lambda: None
+        self.before: Callable[[Task, Tuple | None], None] | None = (
+            None  # told of calls of user code, see `before_calls`
+        )
         self.lock = Lock()  # held by other threads while they route and post
         self._posted: deque[Callable[[], None]] = deque()
         self._pool: Executor | None = None

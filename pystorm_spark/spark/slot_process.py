@@ -8,14 +8,12 @@ beats, and ends the process when the driver or the executor is gone, or when use
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import logging
 import os
 import platform
 import random
 import shutil
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -29,24 +27,26 @@ import cloudpickle
 import msgpack
 
 from pystorm_spark.clock import SystemClock
+from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import SlotCrash
-from pystorm_spark.runtime.components import load_component
-from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.runtime.task import Task
 from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
+from pystorm_spark.topology.tuple import Tuple
 from pystorm_spark.version import __version__
 
 log = logging.getLogger(__name__)
 
 BEAT_SECS = 0.5
-STATS_SECS = 0.25
 LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
 LONGEST_REST_SECS = 0.02
 HUNG, ORPHANED, CRASHED = 70, 71, 72  # exit codes
+START_LIMIT_KEY = "supervisor.worker.start.timeout.secs"
 EXECUTOR_SECS = 3.0  # for the JVM to end after its driver
 
 
@@ -65,9 +65,15 @@ class SlotProcess:
         self._wake = threading.Event()
         self._stopping = False
         self._told_frames = False
-        self._turn_began = time.monotonic()
+        self._is_loaded = False  # whether there is a slot
+        self._is_starting = True  # loads or opens the components
+        self._call_began = 0.0  # of what the main thread does with user code, 0 when it does nothing
+        self._call_limit = 0.0  # seconds that it may take
         self._last_word = time.monotonic()
-        self._execute_timeout = 1e9
+        self._start_limit = 0.0
+        self._is_careful = False  # tells the driver of every call of user code before it is made
+        self._execute_limit = 0.0
+        self._doing = ""  # as the driver was told
         self.epoch = 0
 
     # The driver.
@@ -111,12 +117,18 @@ class SlotProcess:
         self._wake.set()
 
     def _on_lease(self, message: dict[str, Any]) -> None:
-        self.slot.paused = message["paused"]
+        if self._is_loaded:
+            self.slot.paused = message["paused"]
+
+    def _on_calm(self, message: dict[str, Any]) -> None:
+        """The slot has lived through a batch: it need not tell any more what it is about to do."""
+        self._is_careful = False
+        self._later(self._calm_down)
 
     def _set_active(self, active: bool, asked: int) -> None:
         if active and not self.slot.is_open:
             try:
-                self.slot.open()
+                self._open()
             except Exception as exc:
                 self._fail_start(exc)
                 return
@@ -131,6 +143,10 @@ class SlotProcess:
         self._exchanges.open(epoch)
         self.tell("done", asked=asked)
 
+    def _calm_down(self) -> None:
+        self.slot.before_calls(None)
+        self._tell_doing("")
+
     def _later(self, call: Callable[[], None]) -> None:
         self._calls.append(call)
         self._wake.set()
@@ -144,11 +160,13 @@ class SlotProcess:
         if assignment["kind"] != "assignment":
             return
         self.epoch = assignment["epoch"]
+        self._start_limit = assignment["start_secs"]
+        self._is_careful = assignment["careful"]
+        self._begin_start()
+        threading.Thread(target=self._hear, daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
         try:
-            components, pickled_plan, self._execute_timeout = cloudpickle.loads(assignment["plan"])
-            plan = _load_plan(pickled_plan, components)
-            self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
-            self.slot.on_wake(self._wake.set)
+            self._load(assignment["plan"])
         except BaseException as exc:
             self._fail_start(exc)
             return
@@ -156,14 +174,14 @@ class SlotProcess:
         server, address = listen(self._folder, self._host, f"slot-{self.number}-{os.getpid()}")
         answering = Answering(self, self._exchanges, self._token)
         threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
-        threading.Thread(target=self._hear, daemon=True).start()
-        threading.Thread(target=self._watch, daemon=True).start()
         try:
             if assignment["open"]:
-                self.slot.open()
+                self._open()
         except BaseException as exc:
             self._fail_start(exc)
             return
+        self._end_start()
+        self._tell_doing("")
         self.tell("ready", address=list(address), epoch=self.epoch)
         try:
             self._work()
@@ -177,6 +195,21 @@ class SlotProcess:
         if self.slot.is_open:
             self.slot.close()
         self.tell("stopped", **self.stats())
+
+    def _load(self, pickled: bytes) -> None:
+        """Make the slot; what user code imports is imported here."""
+        pickled_plan, components, self._execute_limit = cloudpickle.loads(pickled)
+        plan = load_plan(pickled_plan, components)
+        self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
+        self.slot.on_wake(self._wake.set)
+        self.slot.before_calls(self._tell_call)
+        self._is_loaded = True
+
+    def _open(self) -> None:
+        """Open the components, which may take as long as a start."""
+        self._begin_start()
+        self.slot.open()
+        self._end_start()
 
     def _fail_start(self, exc: BaseException) -> None:
         self.tell("failed", error=str(exc), traceback=traceback.format_exc(), cause=pack_error(exc))
@@ -202,12 +235,32 @@ class SlotProcess:
 
     def _turn(self) -> bool:
         now = self.slot.clock.monotonic
-        self._turn_began = began = now()
+        self._call_began = began = now()
         busy = self.slot.is_open and self.slot.turn()
-        self._turn_began = 0.0
+        self._call_began = 0.0
         if busy:
             self._exchanges.note_work(now() - began)
         return busy
+
+    def _begin_start(self) -> None:
+        self._is_starting = True
+        self._call_limit, self._call_began = self._start_limit, time.monotonic()
+
+    def _end_start(self) -> None:
+        self._call_limit, self._call_began = self._execute_limit, 0.0
+        self._is_starting = False
+        if not self._is_careful:
+            self.slot.before_calls(None)
+
+    def _tell_call(self, task: Task, tup: Tuple | None) -> None:
+        """Let the driver know what is about to run: should it end the process, nobody else could tell."""
+        doing = f"{task.component_id}:{task.task_id}" + (f" on {tup!r}" if tup is not None else "")
+        if doing != self._doing:
+            self._tell_doing(doing)
+
+    def _tell_doing(self, doing: str) -> None:
+        self._doing = doing
+        self.tell("doing", what=doing)
 
     def _rest(self, idle_turns: int) -> None:
         slot = self.slot
@@ -228,7 +281,7 @@ class SlotProcess:
 
     def where(self) -> str:
         """Which task is running, for what it prints."""
-        return self.slot.running()
+        return self.slot.running() if self._is_loaded else f"slot {self.number}"
 
     def stats(self) -> dict[str, Any]:
         """What the tasks have counted so far, and their errors."""
@@ -243,29 +296,37 @@ class SlotProcess:
 
     def _watch(self) -> None:
         told: Any = None
+        heard, silent_beats = self._last_word, 0
         while True:
             time.sleep(BEAT_SECS)
-            now = time.monotonic()
             if not self._executor.is_alive():
                 self._orphaned()
-            if now - self._last_word > LEASE_SECS:
+            # Counted in beats of this thread: when the process was held up as a whole, the driver's words wait unread.
+            heard, silent_beats = self._last_word, silent_beats + 1 if heard == self._last_word else 0
+            if silent_beats * BEAT_SECS > LEASE_SECS:
                 self._orphaned()
-            began = self._turn_began
-            if began and now - began > self._execute_timeout:
-                self._hung(now - began)
-            stats = self.stats()
-            if stats != told:
+            began, limit = self._call_began, self._call_limit
+            if began and time.monotonic() - began > limit:
+                self._hung(time.monotonic() - began)
+            stats = self.stats() if self._is_loaded else None
+            if stats is not None and stats != told:
                 told = stats
                 self.tell("stats", asked=None, **stats)
             else:
                 self.tell("beat")
 
     def _hung(self, secs: float) -> None:
-        with tempfile.TemporaryFile() as stacks:
-            faulthandler.dump_traceback(stacks)
-            stacks.seek(0)
-            shown = stacks.read().decode(errors="replace")
-        self.tell("hung", secs=secs, stacks=shown, where=self.where(), **self.stats())
+        """Tell where user code hangs, and end."""
+        if self._is_starting:
+            what = f"open or prepare of {self.where()}" if self._is_loaded else "loading the components"
+            self._fail_start(
+                StormError(
+                    f"{what} has not ended after {secs:.1f} s, and a start may take {self._start_limit:g} s "
+                    f"({START_LIMIT_KEY}); it is here:\n{_main_stack()}"
+                )
+            )
+        else:
+            self.tell("hung", secs=secs, stacks=_stacks(), where=self.where(), **self.stats())
         os._exit(HUNG)
 
     def _orphaned(self) -> NoReturn:
@@ -289,14 +350,18 @@ class SlotProcess:
             shutil.rmtree(cluster_folder, ignore_errors=True)
 
 
-def _load_plan(pickled: bytes, components: dict[str, bytes]) -> Plan:
-    try:
-        plan: Plan = cloudpickle.loads(pickled)
-        return plan
-    except Exception:
-        for id_, component in components.items():  # they are part of the plan: which one cannot be loaded is told
-            load_component(id_, component)
-        raise
+def _stacks() -> str:
+    """What every thread is doing."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    frames = sys._current_frames().items()
+    return "\n".join(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame))}" for ident, frame in frames)
+
+
+def _main_stack() -> str:
+    """What user code is doing in the main thread."""
+    ident = threading.main_thread().ident
+    assert ident is not None
+    return "".join(traceback.format_stack(sys._current_frames()[ident])).rstrip()
 
 
 def versions() -> dict[str, str]:
@@ -312,7 +377,10 @@ def main() -> None:
     """Run a slot by the specification that comes on the standard input: nothing secret shows in a list of processes."""
     spec = msgpack.unpackb(sys.stdin.buffer.read())
     sys.path[:] = spec["sys_path"]
-    process = SlotProcess(spec)
+    try:
+        process = SlotProcess(spec)
+    except WireError:
+        os._exit(ORPHANED)  # the driver has given up meanwhile
     root = logging.getLogger()
     root.addHandler(LogsToDriver(process))
     root.setLevel(spec["log_level"])

@@ -29,7 +29,7 @@ from pystorm_spark.spark.placing import Launch, log_level, place
 from pystorm_spark.spark.process import machine
 from pystorm_spark.spark.session import is_local
 from pystorm_spark.spark.slot_errors import unpack_error
-from pystorm_spark.spark.slot_process import versions
+from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
 from pystorm_spark.spark.wire import private_folder
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,15 @@ class Run:
         self._exchanging = False
         self._session = session
         components = pickle_components(plan)
-        self._pickled = cloudpickle.dumps((components, cloudpickle.dumps(plan), _execute_timeout(plan)))
+        self._pickled = cloudpickle.dumps((cloudpickle.dumps(plan), components, _execute_timeout(plan)))
+        self._start_secs = float(plan.conf[START_LIMIT_KEY])
         self._folder = private_folder(parent) if is_local(session) else None
         host = "" if self._folder else socket.gethostbyname(socket.gethostname())
         limit = plan.conf["topology.slot.inbox.max.bytes"]
         self._control = Control(self._folder, host, limit, self)
         token = self._control.token
-        self.driver = Driver(plan.slots, self, token, plan.conf["topology.slot.max.restarts"], _execute_timeout(plan))
+        restarts = plan.conf["topology.slot.max.restarts"]
+        self.driver = Driver(plan.slots, self, token, restarts, _execute_timeout(plan), start_secs=self._start_secs)
         self._launch = Launch(
             self._control.address,
             token,
@@ -85,12 +87,20 @@ class Run:
     # What slots say.
 
     def assignment(self, link: SlotLink, theirs: dict[str, str]) -> dict[str, Any]:
+        if link.slot not in self.driver.slots:
+            raise StormError(f"there is no slot {link.slot}, only {len(self.driver.slots)}")
         try:
             check_versions(versions(), theirs)
         except StormError as exc:
             self.driver.refuse(str(exc))
             return {"kind": "refused"}
-        return {"kind": "assignment", "plan": self._pickled, **self.driver.admit(link)}
+        return {
+            "kind": "assignment",
+            "plan": self._pickled,
+            "start_secs": self._start_secs,
+            "careful": self.driver.has_died(link.slot),
+            **self.driver.admit(link),
+        }
 
     def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
         if message["kind"] == "stats" and message["asked"] is not None:

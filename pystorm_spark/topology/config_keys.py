@@ -181,6 +181,7 @@ _STORM = (
     Key("topology.tick.tuple.freq.secs", None, POSITIVE, "seconds between tick tuples", Scope.TASK),
     Key("topology.debug", False, FLAG, "log every emit", Scope.TASK),
     Key("topology.testing.always.try.serialize", False, FLAG, "pack and unpack values that stay in a process too"),
+    Key("supervisor.worker.start.timeout.secs", 120, POSITIVE, "a slot that takes longer to open has failed"),
     Key("topology.environment", None, TEXT_MAP, "environment variables of the slots"),
     Key("topology.worker.shared.thread.pool.size", 4, COUNT, "threads of the pool that tasks of a slot share"),
     Key("topology.auto.task.hooks", None, TEXTS, "classes of hooks that every task gets"),

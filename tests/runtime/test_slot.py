@@ -847,3 +847,18 @@ def settle_at_random(mesh, rng):
                 (bolt.collector.fail if rng.random() < 0.1 else bolt.collector.ack)(tup)
         bolt.held.clear()
     mesh.settle()
+
+
+def test_calls_of_user_code_are_told_before_they_are_made():
+    mesh = web_mesh(slots=1)
+    slot = mesh.slots[0]
+    calls = []
+    slot.before_calls(lambda task, tup: calls.append((task.component_id, tup["label"] if tup else None)))
+    slot.active = True
+    emit_to_bolts(mesh, 0)
+    slot.before_calls(None)
+    emit_to_bolts(mesh, 0, label="untold")
+
+    assert ("bolt", "root") in calls
+    assert ("spout", None) in calls
+    assert ("bolt", "untold") not in calls
