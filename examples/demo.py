@@ -212,22 +212,24 @@ class Log:
 
 
 class CtrlC:
-    """Notes that Ctrl-C was pressed, and interrupts nothing by it, the engine least."""
+    """Notes that Ctrl-C was pressed or SIGTERM came, and interrupts nothing by it, the engine least."""
 
     pressed = False
 
     def __enter__(self):
-        self.before = signal.getsignal(signal.SIGINT)
+        self.before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def listen(self):
-        signal.signal(signal.SIGINT, self.press)
+        for number in self.before:
+            signal.signal(number, self.press)
 
     def press(self, *_):
         self.pressed = True
 
     def __exit__(self, *_):
-        signal.signal(signal.SIGINT, self.before)
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
 
 def read_top(path):

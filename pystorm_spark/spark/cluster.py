@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pystorm_spark.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
+from pystorm_spark.spark.checkpoint_lock import CheckpointLock, checkpoint_folder
+from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.session import own_session, prepare_session
+from pystorm_spark.spark.signals import Interrupts, Patience
 from pystorm_spark.spark.topology import SparkTopology
-from pystorm_spark.spark.wire import private_folder
+from pystorm_spark.spark.wire import LONGEST_NAME, private_folder
 from pystorm_spark.topology.graph import Topology
+
+SPARKS_LONGEST_NAME = len(".01234567-89ab-cdef-0123-456789abcdef.sock")
 
 
 @java_names()
@@ -28,15 +36,29 @@ class SparkCluster(Cluster[SparkTopology]):
 
     def __init__(self, spark: Any = None, checkpoint: Any = None) -> None:
         super().__init__()
-        self._folder = private_folder()
-        self._own_session = spark is None and SparkSession.getActiveSession() is None
-        self._session: SparkSession = own_session(self._folder) if spark is None else spark
+        check_open_files()
+        named = checkpoint_folder(checkpoint) if checkpoint is not None else None
+        self._interrupts = Interrupts()
         try:
-            prepare_session(self._session)
-        except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            with ExitStack() as made:  # undone at shutdown, or at once where this does not come to its end
+                self._make(made, spark, named)
+                self._made = made.pop_all()
+        except BaseException as exc:
+            self._interrupts.release(exc)
             raise
-        self._checkpoint = Path(checkpoint) if checkpoint is not None else self._folder / "checkpoint"
+
+    def _make(self, made: ExitStack, spark: Any, named: Path | None) -> None:
+        if named is not None:
+            made.callback(CheckpointLock(named).release)
+        own = spark is None and SparkSession.getActiveSession() is None
+        self._folder = private_folder(longest_name=SPARKS_LONGEST_NAME if own else LONGEST_NAME)
+        made.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._checkpoint = named or self._folder / "checkpoint"
+        if own:
+            made.callback(_stop_spark)
+        self._session: SparkSession = own_session(self._folder) if spark is None else spark
+        prepare_session(self._session)
+        self._interrupts.replace_sparks()
 
     @property
     def spark(self) -> SparkSession:
@@ -61,8 +83,22 @@ class SparkCluster(Cluster[SparkTopology]):
 
     def shutdown(self) -> None:
         try:
-            super().shutdown()
+            with Patience(lambda: None), self._made:
+                super().shutdown()
         finally:
-            if self._own_session:
-                self._session.stop()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._interrupts.release(None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._interrupts.release(error)
+
+
+def _stop_spark() -> None:
+    """Stop the session that was made for a cluster, or a context that has no session yet."""
+    session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
+    if session is not None:
+        session.stop()
+    elif context is not None:
+        context.stop()

@@ -115,12 +115,16 @@ class Control:
         """End all connections and their threads, and slots on this machine that have not ended by themselves."""
         self._closed.set()
         self._door.close()
-        for link in list(self._links):
-            link.kill()
+        self.kill_all()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(5.0)
         self._door.join(5.0)
+
+    def kill_all(self) -> None:
+        """End every slot the hard way."""
+        for link in list(self._links):
+            link.kill()
 
     def _serve(self, connection: Connection) -> None:
         hello = connection.receive(HELLO_LIMIT)

@@ -15,7 +15,11 @@ class ProcessId(NamedTuple):
     started: str
 
     def is_alive(self) -> bool:
-        return _start_time(self.pid) == self.started
+        """Whether it lives; where the system does not tell, as at the limit of open files, it is taken to."""
+        try:
+            return _start_time(self.pid) == self.started
+        except OSError:
+            return True
 
 
 def process_id(pid: int) -> ProcessId:
@@ -46,7 +50,7 @@ def _start_time(pid: int) -> str:
 def _stat(pid: int) -> list[str] | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     return text.rpartition(")")[2].split()  # the name before it may hold anything
 

@@ -25,9 +25,11 @@ from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Order, run_chain
+from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import Launch, log_level, place
 from pystorm_spark.spark.process import machine
 from pystorm_spark.spark.session import is_local
+from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
 from pystorm_spark.spark.wire import private_folder
@@ -42,6 +44,7 @@ class Run:
     """The slots of one plan, from their placing to their end; a rebalance makes another run."""
 
     def __init__(self, plan: Plan, session: SparkSession, parent: Path, past: Tally) -> None:
+        check_open_files(plan.slots)
         self.cause: BaseException | None = None  # what user code raised when a slot could not start, or crashed
         self.jobs = 0
         self._exchanging = False
@@ -162,6 +165,10 @@ class Run:
 
     def _links(self) -> list[SlotLink]:
         return [link for link in self.driver.slots.values() if link is not None]
+
+    def kill(self) -> None:
+        """End the slots of this machine the hard way."""
+        self._control.kill_all()
 
     def close(self) -> None:
         """End every slot and all that belongs to them."""
@@ -289,12 +296,16 @@ class SparkTopology(RunningTopology):
             query.stop()
 
     def end(self) -> None:
-        with self._changing:
+        with Patience(self.hurry), self._changing:
             if self.ended.is_set():
                 return
             self.status = KILLED
             self._stop_run()
             self.ended.set()
+
+    def hurry(self) -> None:
+        """Kill the slots, so that whoever waits for them waits no longer."""
+        self.run.kill()
 
     def info(self) -> TopologyInfo:
         plan, tally = self.plan, Tally(self.plan.specs)

@@ -14,6 +14,7 @@ import os
 import socket
 import stat
 import struct
+import sys
 import tempfile
 import threading
 import time
@@ -35,7 +36,8 @@ NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.E
 MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
 FOLDER_PREFIX = "pystorm-"
 MISSED = b"\xc1"  # in place of a parcel: some parcel is missing. No msgpack begins like this
-LONGEST_UNIX_PATH = 100  # the kernel's limit is 108, on some systems 104
+LONGEST_UNIX_PATH = 107 if sys.platform == "linux" else 103  # of a socket, in bytes
+LONGEST_NAME = len(f"{FOLDER_PREFIX}12345678/slot-1234-1234567")  # below the folder of a cluster; Spark's are longer
 
 
 class WireError(StormError):
@@ -265,13 +267,33 @@ class Door:
         self._tell(f"a connection was refused: {why}{others}")
 
 
-def private_folder(parent: Path | None = None) -> Path:
-    """A fresh folder for sockets that nobody else can reach."""
-    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
+def private_folder(parent: Path | None = None, longest_name: int = LONGEST_NAME) -> Path:
+    """A fresh folder that nobody else can reach, for sockets with names of up to `longest_name` bytes."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
+    except OSError as exc:
+        raise StormError(
+            f"there is no folder for sockets and temporary files: {exc}; set TMPDIR to one that can be written"
+        ) from exc
+    try:
+        _check_folder(folder, longest_name if parent is None else 0)
+    except BaseException:
+        folder.rmdir()
+        raise
+    return folder
+
+
+def _check_folder(folder: Path, longest_name: int) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode != 0o700:
         raise StormError(f"the folder {folder} has the mode {mode:o}, but must be private (700)")
-    return folder
+    above = len(os.fsencode(folder.parent))
+    most = LONGEST_UNIX_PATH - longest_name - 1 - len(os.fsencode(folder.name)) - 1
+    if above > most and longest_name:
+        raise StormError(
+            f"the folder for temporary files, {str(folder.parent)!r}, has a path of {above} bytes: too long "
+            f"for sockets below it; set TMPDIR to one of at most {most} bytes"
+        )
 
 
 def _hang_up(sock: socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import resource
 import sys
 import threading
 import time
@@ -123,7 +124,7 @@ def test_a_prepare_that_raises_is_told_with_component_and_task(cluster, journal)
 
 
 def test_a_prepare_that_hangs_ends_the_submit_and_shows_where_it_is(cluster, journal):
-    told = refusal(cluster, with_bolt(journal, Misbehaves(hang)), **{START_LIMIT: 1})
+    told = refusal(cluster, with_bolt(journal, Misbehaves(hang)), **{START_LIMIT: 5})
 
     assert "prepare of bolt:2" in told
     assert START_LIMIT in told
@@ -145,7 +146,7 @@ class Imports(Bolt):
 
 
 def test_a_load_that_hangs_ends_the_submit_too(cluster, journal):
-    told = refusal(cluster, with_bolt(journal, Imports(60)), **{START_LIMIT: 1})
+    told = refusal(cluster, with_bolt(journal, Imports(600)), **{START_LIMIT: 5})
 
     assert "loading the components" in told
     assert "__setstate__" in told
@@ -198,6 +199,32 @@ def test_a_bolt_that_holds_the_interpreter_for_longer_than_the_lease_lives_on(cl
 
     assert slot_processes() == before
     assert journal.noted("acked") == ["0"]
+
+
+class ExhaustsOpenFiles(BasicBolt):
+    """Opens files until the system gives no more, and keeps them."""
+
+    def prepare(self, conf, context):
+        self.kept = []
+
+    def execute(self, tup, collector):
+        if tup[0] == 0:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            while True:
+                self.kept.append(os.open(os.devnull, os.O_RDONLY))  # raises in the end
+        time.sleep(0.1)
+
+
+def test_a_slot_that_has_no_open_files_left_lives_on(cluster, journal):
+    topology = with_bolt(journal, ExhaustsOpenFiles(), count=30)
+    conf = {"topology.workers": 1, "topology.max.spout.pending": 1}
+    cluster.submit_topology("exhausted", conf, topology)
+    before = slot_processes()
+
+    wait_until(lambda: cluster.topology_info("exhausted").components["bolt"].acked == 29)
+
+    assert slot_processes() == before
+    assert "Too many open files" in cluster.topology_info("exhausted").components["bolt"].errors[0].exception
 
 
 # Slots that die again and again.

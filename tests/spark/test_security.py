@@ -35,7 +35,7 @@ def running(cluster, journal):
 
 def sockets(handle):
     """The control socket and those of the slots."""
-    folder = handle._run._folder
+    folder = handle.run._folder
     return [folder / "control", *sorted(folder.glob("slot-*"))]
 
 
@@ -47,7 +47,7 @@ def say(path, data):
 
 
 def token_of(handle):
-    return handle._run._control.token
+    return handle.run._control.token
 
 
 def goes_on(journal):
@@ -129,7 +129,7 @@ def test_the_token_shows_in_no_process_log_or_name(running, cluster, journal, ca
     cluster.kill_topology("target")
 
     spellings = [token, token.hex().encode(), base64.b64encode(token), repr(token).encode()]
-    shown = [repr(running._run._launch).encode(), caplog.text.encode()]
+    shown = [repr(running.run._launch).encode(), caplog.text.encode()]
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):
             with contextlib.suppress(OSError):  # it has ended, or is another user's

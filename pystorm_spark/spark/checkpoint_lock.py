@@ -1,0 +1,65 @@
+"""Internal. CheckpointLock: one checkpoint folder has one driver at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from pystorm_spark.errors import CheckpointError
+
+NAME = "driver.lock"
+
+
+class CheckpointLock:
+    """Holds a checkpoint folder for this process. The system lets go of it when the process ends, however it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as exc:
+            raise CheckpointError(
+                f"the checkpoint {str(folder)!r} cannot be written: {exc}; name a folder that can be made and written"
+            ) from exc
+        try:
+            self._take(folder)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _take(self, folder: Path) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            holder = f"pid {os.getpid()} on {socket.gethostname()}".encode()
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, holder, 0)  # a full disk is found here, too
+        except OSError as exc:
+            if exc.errno not in (errno.EAGAIN, errno.EACCES):
+                raise CheckpointError(f"the checkpoint {str(folder)!r} cannot be locked: {exc}") from exc
+            holder_shown = os.pread(self._file, 200, 0).decode(errors="replace") or "another driver"
+            raise CheckpointError(
+                f"the checkpoint {str(folder)!r} is in use by {holder_shown}; a checkpoint has one driver: "
+                "end that one, or name another folder"
+            ) from None
+
+    def release(self) -> None:
+        """Let another driver have the folder."""
+        os.close(self._file)
+
+
+def checkpoint_folder(checkpoint: object) -> Path:
+    """The folder that a user has named, as a path of this machine."""
+    named = os.fspath(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else None
+    if not isinstance(named, str) or not named:
+        raise CheckpointError(f"a checkpoint is the path of a folder, or None for a temporary one; got {checkpoint!r}")
+    scheme, separator, rest = named.partition("://")
+    if separator and scheme != "file":
+        raise CheckpointError(
+            f"the checkpoint {named!r} is not a path of this machine: only folders that the driver can write are "
+            f"supported, {scheme}:// is not"
+        )
+    return Path(rest if separator else named).absolute()

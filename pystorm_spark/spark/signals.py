@@ -1,0 +1,85 @@
+"""Internal. Signals: how Ctrl-C and SIGTERM end a script that runs topologies.
+
+The first one interrupts the script, wherever it is; components are then closed in good order. While that is under way
+another one does not interrupt it, which would leave things half closed, but makes it quick: slots are killed.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Terminated(SystemExit):
+    """The script was ended by SIGTERM, in good order."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM)
+
+
+class Interrupts:
+    """Has SIGTERM interrupt the script as Ctrl-C does, until it is released; handlers of the user's own stay."""
+
+    def __init__(self) -> None:
+        self._before: dict[signal.Signals, Any] = {}
+        self._terminated = False
+        if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._interrupt)
+
+    def replace_sparks(self) -> None:
+        """Take the place of PySpark's handler of Ctrl-C: it cancels all jobs, over a connection that may be in use."""
+        before = signal.getsignal(signal.SIGINT)
+        if _in_main_thread() and getattr(before, "__module__", "").startswith("pyspark."):
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> NoReturn:
+        self._terminated = number == signal.SIGTERM
+        raise KeyboardInterrupt
+
+    def release(self, error: BaseException | None) -> None:
+        """Put back what was there before. If `error` is the interrupt of a SIGTERM, raise `Terminated` in its place."""
+        if _in_main_thread():
+            while self._before:
+                signal.signal(*self._before.popitem())
+        if self._terminated and isinstance(error, KeyboardInterrupt):
+            raise Terminated from None
+
+
+class Patience:
+    """Lets what is under way come to its end: a signal is put off until then, and the second one calls `hurry`."""
+
+    def __init__(self, hurry: Callable[[], None]) -> None:
+        self._hurry = hurry
+        self._before: dict[signal.Signals, Any] = {}
+        self._noted: list[int] = []
+        self._is_ending = isinstance(sys.exc_info()[1], (KeyboardInterrupt, SystemExit))
+
+    def __enter__(self) -> None:
+        if _in_main_thread():
+            for number in NUMBERS:
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    self._before[number] = signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted.append(number)
+        if self._is_ending or len(self._noted) > 1:
+            self._hurry()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._noted and not self._is_ending:
+            signal.raise_signal(self._noted[0])
+
+
+def _in_main_thread() -> bool:
+    """Only there can handlers be set."""
+    return threading.current_thread() is threading.main_thread()
