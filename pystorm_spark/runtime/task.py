@@ -29,6 +29,7 @@ from pystorm_spark.topology.hooks import EmitInfo, TaskHook
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 log = logging.getLogger(__name__)
+MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
@@ -271,7 +272,7 @@ class Task:
     def packed(self, origin: Origin, values: list[Any]) -> bytes:
         """`values` as bytes, or a `SerializationError` that names component, stream and field."""
         try:
-            return self.shop.codec.pack(values)
+            row = self.shop.codec.pack(values)
         except SerializationError as exc:
             index = getattr(exc, "index", None)
             field = f" in field {origin.fields[index]!r}" if index is not None else ""
@@ -279,6 +280,15 @@ class Task:
                 f"component {origin.component!r} emits on stream {origin.stream!r}{field} a value that cannot be "
                 f"packed: {exc}"
             ) from exc
+        if len(row) > MOST_ROW_BYTES:
+            sizes = [len(self.shop.codec.pack([value])) for value in values]
+            field = origin.fields[sizes.index(max(sizes))]
+            raise SerializationError(
+                f"component {origin.component!r} emits on stream {origin.stream!r} a tuple of {len(row):,} bytes, most "
+                f"of them in field {field!r}; between slots a tuple can have {MOST_ROW_BYTES:,}: emit it in parts, or "
+                "emit where it is to be found"
+            )
+        return row
 
     def tell_emit(self, route: Route, values: list[Any], out_tasks: list[int]) -> None:
         """Tell the log and the hooks of an emit."""

@@ -849,6 +849,20 @@ def settle_at_random(mesh, rng):
     mesh.settle()
 
 
+def test_a_tuple_that_is_too_large_for_another_slot_is_refused_at_the_emit_with_its_largest_field(monkeypatch):
+    monkeypatch.setattr("pystorm_spark.runtime.task.MOST_ROW_BYTES", 500)
+    mesh = web_mesh(slots=2)
+    emit_to_bolts(mesh, 1, label="x" * 400)
+    ack(mesh, 1, "x" * 400)
+
+    with pytest.raises(SerializationError, match=r"'spout' emits on stream 'default' .* in field 'label'; .* 500"):
+        emit_to_bolts(mesh, 1, label="x" * 500)
+
+    mesh.settle()
+    assert told(mesh) == [("ack", "id")]
+    assert not mesh.leftovers()
+
+
 def test_calls_of_user_code_are_told_before_they_are_made():
     mesh = web_mesh(slots=1)
     slot = mesh.slots[0]

@@ -9,7 +9,16 @@ import time
 
 import pytest
 
-from pystorm_spark import BasicBolt, Bolt, SerializationError, SlotLostError, Spout, StormError, TopologyBuilder
+from pystorm_spark import (
+    BasicBolt,
+    Bolt,
+    CustomStreamGrouping,
+    SerializationError,
+    SlotLostError,
+    Spout,
+    StormError,
+    TopologyBuilder,
+)
 from tests.spark.components import Numbers, Sum, die, wait_until
 from tests.spark.test_spark_cluster import slot_processes
 
@@ -266,3 +275,67 @@ def test_a_spout_that_kills_its_slot_is_named_too(cluster, journal):
 
     with pytest.raises(SlotLostError, match="deadly:2"):
         handle.await_termination(timeout=60)
+
+
+# What is large.
+
+
+class ToTheLast(CustomStreamGrouping):
+    """All tuples to the last task, which lives in another slot than the first."""
+
+    def prepare(self, context, stream, targets):
+        self.target = max(targets)
+
+    def choose_tasks(self, task_id, values):
+        return [self.target]
+
+
+class Blobs(Numbers):
+    """Emits bytes beside each number."""
+
+    outputs = ("number", "blob")
+
+    def __init__(self, count, journal, size):
+        super().__init__(count, journal)
+        self.size = size
+
+    def next_tuple(self):
+        if self.next < self.count:
+            self.collector.emit([self.next, bytes(self.size)], message_id=self.next)
+            self.next += 1
+
+
+class Weighs(BasicBolt):
+    def __init__(self, journal, pause_secs=0.0):
+        self.journal, self.pause_secs = journal, pause_secs
+
+    def execute(self, tup, collector):
+        time.sleep(self.pause_secs)
+        self.journal.note("weighed", len(tup["blob"]))
+
+
+def weighing(spout, bolt):
+    builder = TopologyBuilder()
+    builder.set_spout("blobs", spout)
+    builder.set_bolt("weighs", bolt, 2).custom_grouping("blobs", ToTheLast())
+    return builder.create_topology()
+
+
+def test_values_of_many_megabytes_travel_between_slots(cluster, journal):
+    topology = weighing(Blobs(3, journal, 20_000_000), Weighs(journal))
+    cluster.submit_topology("large", {"topology.workers": 2}, topology)
+
+    wait_until(lambda: len(journal.noted("acked")) == 3, secs=180)
+    assert journal.noted("weighed") == ["20000000"] * 3
+
+
+def test_a_slow_bolt_holds_up_the_spouts_before_memory_is_full(cluster, journal):
+    size = 100_000
+    topology = weighing(Blobs(10_000_000, journal, size), Weighs(journal, pause_secs=0.05))
+    conf = {"topology.workers": 2, "topology.slot.inbox.max.bytes": 1_000_000, "topology.message.timeout.secs": 600}
+    cluster.submit_topology("slow", conf, topology)
+    wait_until(lambda: len(journal.noted("weighed")) >= 60)
+
+    components = cluster.topology_info("slow").components
+    waiting = components["blobs"].emitted - components["weighs"].executed
+    assert waiting * size < 150_000_000  # by then an unrestrained spout has emitted gigabytes
