@@ -21,10 +21,10 @@ from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.session import own_session, prepare_session
 from pystorm_spark.spark.signals import Interrupts, Patience
 from pystorm_spark.spark.topology import SparkTopology
-from pystorm_spark.spark.wire import LONGEST_NAME, private_folder
+from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
 from pystorm_spark.topology.graph import Topology
 
-SPARKS_LONGEST_NAME = len(".01234567-89ab-cdef-0123-456789abcdef.sock")
+SPARKS_LONGEST_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
 
 
 @java_names()
@@ -51,7 +51,7 @@ class SparkCluster(Cluster[SparkTopology]):
         if named is not None:
             made.callback(CheckpointLock(named).release)
         own = spark is None and SparkSession.getActiveSession() is None
-        self._folder = private_folder(longest_name=SPARKS_LONGEST_NAME if own else LONGEST_NAME)
+        self._folder = private_folder(longest=SPARKS_LONGEST_FOLDER if own else LONGEST_FOLDER)
         made.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._checkpoint = named or self._folder / "checkpoint"
         if own:

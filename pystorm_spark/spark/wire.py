@@ -37,7 +37,7 @@ MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
 FOLDER_PREFIX = "pystorm-"
 MISSED = b"\xc1"  # in place of a parcel: some parcel is missing. No msgpack begins like this
 LONGEST_UNIX_PATH = 107 if sys.platform == "linux" else 103  # of a socket, in bytes
-LONGEST_NAME = len(f"{FOLDER_PREFIX}12345678/slot-1234-1234567")  # below the folder of a cluster; Spark's are longer
+LONGEST_FOLDER = LONGEST_UNIX_PATH - len(f"/{FOLDER_PREFIX}12345678/slot-1234-1234567")  # of a cluster
 
 
 class WireError(StormError):
@@ -267,8 +267,8 @@ class Door:
         self._tell(f"a connection was refused: {why}{others}")
 
 
-def private_folder(parent: Path | None = None, longest_name: int = LONGEST_NAME) -> Path:
-    """A fresh folder that nobody else can reach, for sockets with names of up to `longest_name` bytes."""
+def private_folder(parent: Path | None = None, longest: int = LONGEST_FOLDER) -> Path:
+    """A fresh folder that nobody else can reach; where it is not made inside `parent`, of at most `longest` bytes."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
     except OSError as exc:
@@ -276,20 +276,25 @@ def private_folder(parent: Path | None = None, longest_name: int = LONGEST_NAME)
             f"there is no folder for sockets and temporary files: {exc}; set TMPDIR to one that can be written"
         ) from exc
     try:
-        _check_folder(folder, longest_name if parent is None else 0)
+        _check_private(folder)
+        if parent is None:
+            _check_length(folder, longest)
     except BaseException:
         folder.rmdir()
         raise
     return folder
 
 
-def _check_folder(folder: Path, longest_name: int) -> None:
+def _check_private(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode != 0o700:
         raise StormError(f"the folder {folder} has the mode {mode:o}, but must be private (700)")
+
+
+def _check_length(folder: Path, longest: int) -> None:
     above = len(os.fsencode(folder.parent))
-    most = LONGEST_UNIX_PATH - longest_name - 1 - len(os.fsencode(folder.name)) - 1
-    if above > most and longest_name:
+    most = longest - len(os.fsencode(f"/{folder.name}"))
+    if above > most:
         raise StormError(
             f"the folder for temporary files, {str(folder.parent)!r}, has a path of {above} bytes: too long "
             f"for sockets below it; set TMPDIR to one of at most {most} bytes"

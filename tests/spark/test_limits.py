@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_is_named(temporary):
 
 
 def test_a_folder_whose_path_is_too_long_for_sockets_is_refused_and_left_as_it_was(temporary, tmp_path):
-    folder = tmp_path / ("long" * 20)
+    folder = tmp_path / ("long" * 12)
     folder.mkdir()
     temporary(folder)
 

@@ -1,9 +1,11 @@
 """Nothing stays behind when the driver dies, and a script ends in good order when it is told to."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,8 +53,10 @@ def runs(folder):
 
 
 @pytest.fixture
-def short_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("o")
+def short_folder():
+    folder = Path(tempfile.mkdtemp(prefix="o-"))  # Spark wants short paths
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_slots_and_their_files_are_gone_soon_after_the_driver_was_killed(short_folder):

@@ -1,9 +1,11 @@
 """Ctrl-C and SIGTERM: a script ends soon and in good order at any moment, and leaves nothing behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -60,9 +62,9 @@ SUBMITTER = 'StormSubmitter.submit_topology("t", conf, builder.create_topology()
 
 
 @pytest.fixture
-def script(tmp_path_factory):
+def script():
     """Starts a script; whatever it was told, it has left nothing when the test ends."""
-    folder = tmp_path_factory.mktemp("g")
+    folder = Path(tempfile.mkdtemp(prefix="s-"))  # Spark wants short paths
     (folder / "t").mkdir()
     before = slot_processes()
     started = Script(folder)
@@ -73,6 +75,7 @@ def script(tmp_path_factory):
         pytest.fail("the script had to be killed")
     wait_until(lambda: not slot_processes() - before, secs=10)
     wait_until(lambda: not list((folder / "t").glob("pystorm-*")), secs=10)
+    shutil.rmtree(folder)
 
 
 class Script:
