@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from array import array
 from collections import deque
@@ -13,6 +14,8 @@ from pystorm_spark.runtime.trees import Branch, Travelling
 from pystorm_spark.topology.tuple import Tree
 
 DRAWN_IDS = 512  # edge ids that are drawn at once
+MOST_ROWS = 1024  # of one frame
+LARGE_BYTES = 1 << 16  # of one value: packed at the emit, and the last one of its frame
 
 
 class Frame(NamedTuple):
@@ -97,6 +100,8 @@ class Outbox:
         else:
             self._begin(buffer, tree)
         buffer.rows.append(row)
+        if len(buffer.rows) >= MOST_ROWS or (type(row) is bytes and len(row) > LARGE_BYTES):
+            self._full.append(buffer.seal(self._codec))
 
     def _begin(self, buffer: TupleBuffer, tree: Tree) -> None:
         """Write down the anchors of a tuple, which begins a run if it has just one."""
@@ -120,7 +125,7 @@ class Outbox:
         """Begin to fill `buffer`. Tuples of one task for another keep their order, also those of different streams."""
         lane = (buffer.source, buffer.target)
         other = self._dirty.get(lane)
-        if other is not None and other is not buffer:
+        if other is not None and other.rows:
             self._full.append(other.seal(self._codec))
         self._dirty[lane] = buffer
 
@@ -148,7 +153,7 @@ class Outbox:
         """Pack what has been gathered. Tuples come before acks, so that an ack never overtakes what it covers."""
         if not self._dirty and not self._acks:
             return
-        frames = [*self._full, *(buffer.seal(self._codec) for buffer in self._dirty.values())]
+        frames = [*self._full, *(buffer.seal(self._codec) for buffer in self._dirty.values() if buffer.rows)]
         frames += [buffer.seal() for buffer in self._acks.values()]
         self._full.clear()
         self._dirty.clear()
@@ -172,8 +177,14 @@ class Outbox:
         self._acks = {}
         self.take()
 
-    def take(self) -> list[Frame]:
-        """The sealed frames, which are then the caller's; another thread may call it while frames are being sealed."""
-        frames = [self._sealed.popleft() for _ in range(len(self._sealed))]
-        self._taken_bytes += sum(len(frame.payload) for frame in frames)
+    def take(self, enough_bytes: float = math.inf) -> list[Frame]:
+        """The sealed frames, which are then the caller's; no more of them once there are `enough_bytes`.
+
+        Another thread may call it while frames are being sealed.
+        """
+        frames, size = [], 0
+        while self._sealed and size < enough_bytes:
+            frames.append(self._sealed.popleft())
+            size += len(frames[-1].payload)
+        self._taken_bytes += size
         return frames

@@ -261,9 +261,9 @@ class Slot:
         """Hand over frames from other slots; another thread may call it."""
         self.arrivals.deliver(frames)
 
-    def take(self) -> list[Frame]:
-        """What has been sealed for other slots since the last call; another thread may call it."""
-        return self.outbox.take()
+    def take(self, enough_bytes: float = math.inf) -> list[Frame]:
+        """What has been sealed for other slots, no more once there are `enough_bytes`; another thread may call it."""
+        return self.outbox.take(enough_bytes)
 
     def reset(self) -> None:
         """Drop what was in flight between slots, and fail every pending root now: the other end may be gone."""

@@ -18,7 +18,7 @@ from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.frames import Outbox, TupleBuffer
+from pystorm_spark.runtime.frames import LARGE_BYTES, Outbox, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.values import ATOMS
 from pystorm_spark.topology.collector import SpoutOutputCollector
@@ -29,6 +29,7 @@ from pystorm_spark.topology.hooks import EmitInfo, TaskHook
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 log = logging.getLogger(__name__)
+TEXTS = frozenset({str, bytes})
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
@@ -243,7 +244,8 @@ class Task:
     def send(self, route: Route, buffer: TupleBuffer, values: list[Any], tree: Tree) -> None:
         """Put `values` on the way to one task in another slot: `deliver` for the commonest case."""
         for value in values:
-            if type(value) not in ATOMS:
+            kind = type(value)
+            if kind not in ATOMS or (kind in TEXTS and len(value) > LARGE_BYTES):
                 row: list[Any] | bytes = self.packed(route.origin, values)
                 break
         else:

@@ -14,6 +14,7 @@ from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.wire import MISSED, Connection, Door
 
+ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Exchanges:
             if is_last or self._aside is not None:
                 return [status, epoch, []]
             self._frames_taken()
-            frames = self._slot.take()
+            frames = self._slot.take(ENOUGH_BYTES)
         by_slot: dict[int, list[Frame]] = {}
         for frame in frames:
             by_slot.setdefault(self._slot_of[frame.target], []).append(frame)

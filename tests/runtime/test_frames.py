@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode, peek_target
-from pystorm_spark.runtime.frames import Outbox, TupleBuffer
+from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, Outbox, TupleBuffer
 from pystorm_spark.runtime.trees import UNTRACKED, Branch, join
 
 VALUES = ValueCodec()
@@ -145,6 +145,39 @@ def test_tuples_of_one_tree_and_of_several_keep_their_order(outbox):
     frames = taken(outbox)
     assert [frame.rows for frame in frames] == [[[0]], [[1], [2]], [[3], [4]]]
     assert [frame.in_runs for frame in frames] == [True, False, True]
+
+
+def test_many_tuples_of_one_turn_become_several_frames(outbox):
+    tree = branch_of(outbox, 7)
+    buffer = TupleBuffer(4, 2, "default")
+    for number in range(MOST_ROWS + 1):
+        send(outbox, buffer, number, tree=tree)
+    one, other = taken(outbox)
+    assert one.rows + other.rows == [[number] for number in range(MOST_ROWS + 1)]
+    assert tree.edge == one.edges[0] ^ other.edges[0]
+
+
+def test_a_large_tuple_is_the_last_one_of_its_frame(outbox):
+    buffer = TupleBuffer(4, 2, "default")
+    for value in ("a", "b" * (LARGE_BYTES + 1), "c"):
+        send(outbox, buffer, value)
+    assert [len(frame.rows) for frame in taken(outbox)] == [2, 1]
+
+
+def test_no_empty_frame_is_sealed(outbox):
+    send(outbox, TupleBuffer(4, 2, "default"), "b" * (LARGE_BYTES + 1))
+    send(outbox, TupleBuffer(4, 2, "other"), "c")
+    assert [frame.stream for frame in taken(outbox)] == ["default", "other"]
+
+
+def test_no_more_frames_are_taken_once_there_are_enough(outbox):
+    buffer = TupleBuffer(4, 2, "default")
+    for number in range(3):
+        send(outbox, buffer, number)
+        outbox.seal()
+    size = outbox.waiting_bytes() // 3
+    assert [len(outbox.take(size + 1)), len(outbox.take(size + 1))] == [2, 1]
+    assert outbox.waiting_bytes() == 0
 
 
 @pytest.mark.parametrize("odd", [1 << 70, "\ud800", {"a": 1}])

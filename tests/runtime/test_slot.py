@@ -573,6 +573,23 @@ def test_a_value_that_cannot_be_unpacked_in_another_slot_fails_its_tuple_and_no_
     assert not mesh.leftovers()
 
 
+def test_a_tuple_that_cannot_be_unpacked_in_the_middle_of_a_run_fails_its_tree_once():
+    mesh = web_mesh(slots=2, bolts=3)
+    emit_to_bolts(mesh, 0)
+    bolt, far = mesh.bolt(index=0), mesh.tasks("bolt")[1]
+    (root,) = bolt.held
+    for label in ("before", BreaksOnArrival(), "behind"):
+        bolt.emit(label, far, anchors=[root])
+    bolt.ack_all()
+    mesh.settle()
+    assert told(mesh) == [("fail", "id")]
+    assert mesh.bolt(index=1).seen == ["before", "behind"]
+    mesh.bolt(index=1).ack_all()
+    mesh.settle()
+    assert told(mesh) == [("fail", "id")]
+    assert not mesh.leftovers()
+
+
 class LockSendingBolt(HoldingBolt):
     """Sends a lock on when it receives the label "lock", and holds everything else."""
 
