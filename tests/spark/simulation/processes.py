@@ -109,7 +109,7 @@ class SimulatedProcess(SlotProcess):
         self._wake = Waker(self)
         self._stopping = False
         self._told_frames = False
-        self._turn_began = 0.0
+        self._call_began = 0.0
         self._step_due = False
         self.sealed_in = {}  # {payload: the epoch in which the slot sealed it}
         self.taken_in = {}  # {payload: the epoch in which the slot got it}

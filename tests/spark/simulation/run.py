@@ -59,7 +59,7 @@ class Simulation:
         self.world = World(scenario.numbers)
         self.plan, self.components = plan_of(scenario.slots, scenario.tasks, scenario.pending)
         self.changes = SimulatedChanges(self)
-        self.driver = Driver(scenario.slots, self, b"token", MAX_RESTARTS, SILENCE_SECS, self.changes)
+        self.driver = Driver(scenario.slots, self, b"token", MAX_RESTARTS, SILENCE_SECS, changed=self.changes)
         self.processes = []
         self.is_ended = False  # by its user, or by an error
         self.settled_at = 0.0  # when all copies have come and all zombies have woken
