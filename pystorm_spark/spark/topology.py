@@ -45,7 +45,8 @@ class Run:
 
     def __init__(self, plan: Plan, session: SparkSession, parent: Path, past: Tally) -> None:
         check_open_files(plan.slots)
-        self.cause: BaseException | None = None  # what user code raised when a slot could not start, or crashed
+        self.failure: BaseException | None = None  # why a slot could not start
+        self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0
         self._exchanging = False
         self._session = session
@@ -113,6 +114,7 @@ class Run:
             return
         if "cause" in message:
             self.cause = unpack_error(message["cause"])
+            self.failure = self.cause if message["kind"] == "failed" else self.failure
         self.driver.on_message(link, message)
 
     def on_end(self, link: SlotLink) -> None:
@@ -255,9 +257,9 @@ class SparkTopology(RunningTopology):
         try:
             yield
         except StormError:
-            if run.cause is None:
+            if run.failure is None:
                 raise
-            raise run.cause from run.cause.__cause__
+            raise run.failure from run.failure.__cause__
 
     def activate(self) -> None:
         was_open = self.run.driver.is_open
