@@ -18,6 +18,7 @@ from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
 from pystorm_spark.spark.checkpoint_lock import CheckpointLock, checkpoint_folder
 from pystorm_spark.spark.limits import check_open_files
+from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.session import own_session, prepare_session
 from pystorm_spark.spark.signals import Interrupts, Patience
 from pystorm_spark.spark.topology import SparkTopology
@@ -55,7 +56,7 @@ class SparkCluster(Cluster[SparkTopology]):
         made.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._checkpoint = named or self._folder / "checkpoint"
         if own:
-            made.callback(_stop_spark)
+            made.callback(_stop_spark, str(self._folder))
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
         prepare_session(self._session)
         self._interrupts.replace_sparks()
@@ -95,10 +96,12 @@ class SparkCluster(Cluster[SparkTopology]):
         self._interrupts.release(error)
 
 
-def _stop_spark() -> None:
-    """Stop the session that was made for a cluster, or a context that has no session yet."""
+def _stop_spark(folder: str) -> None:
+    """Stop the session that was made for a cluster in `folder`, or what there was of it when it was interrupted."""
     session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
     if session is not None:
         session.stop()
     elif context is not None:
         context.stop()
+    elif SparkContext._gateway is None:
+        kill_children(folder)  # a JVM that nobody has connected to would not end by itself

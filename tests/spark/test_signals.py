@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: a script ends soon and in good order at any moment, and leaves nothing behind."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -75,7 +76,18 @@ def script():
         pytest.fail("the script had to be killed")
     wait_until(lambda: not slot_processes() - before, secs=10)
     wait_until(lambda: not list((folder / "t").glob("pystorm-*")), secs=10)
+    wait_until(lambda: not named_in_processes(str(folder)), secs=30)
     shutil.rmtree(folder)
+
+
+def named_in_processes(text):
+    """The processes that have `text` in their command line; the JVM of a script has its folder there."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text.encode() in path.read_bytes():
+                found.append(path)
+    return found
 
 
 class Script:

@@ -16,14 +16,14 @@ def slot_processes():
     listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
     lines = [line.split(None, 2) for line in listed.splitlines()[1:]]
     slots = {int(pid) for pid, stat, args in lines if "pystorm_spark.spark.slot_process" in args and stat[0] != "Z"}
-    return {pid for pid in slots if _folder_of(pid) in (os.getcwd(), None)}
+    return {pid for pid in slots if _folder_of(pid) == os.getcwd()}
 
 
 def _folder_of(pid):
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:  # it has just ended, or the system does not tell
-        return None
+        return None if os.path.exists("/proc/self") else os.getcwd()
 
 
 def test_every_tuple_is_acked_once_and_executed_once_when_nothing_fails(cluster, journal):
