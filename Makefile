@@ -20,7 +20,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, demo and bench.'
+	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, demo, bench and profile.'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"

@@ -13,15 +13,19 @@ ROOT = Path(__file__).resolve().parent.parent
 WRITTEN_BY_US = (":!benchmarks/results", ":!docs/performance.md")
 
 
-def environment():
-    """What a reader must know to compare."""
+def environment(**packages):
+    """What a reader must know to compare; `packages` are versions of what else took part."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "packages": {"pystorm-spark": __version__, **{name: version(name) for name in ("cloudpickle", "msgpack")}},
+        "packages": {
+            "pystorm-spark": __version__,
+            **{name: version(name) for name in ("cloudpickle", "msgpack")},
+            **packages,
+        },
         "commit": _commit(),
         "date": datetime.now(timezone.utc).date().isoformat(),
     }

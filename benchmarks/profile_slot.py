@@ -13,12 +13,11 @@ import os
 import pstats
 import shutil
 import statistics
-import time
 from pathlib import Path
 
 from benchmarks import report, spark_rig
 from benchmarks.reference_loop import WORDS
-from benchmarks.spark_rig import SparkRig, exchanges_noted
+from benchmarks.spark_rig import CONF, SparkRig, exchanges_noted
 from benchmarks.spark_word_count import check, topology
 from pystorm_spark import WorkerHook
 
@@ -43,6 +42,7 @@ def main():
     parser.add_argument("--secs", type=float, default=10.0)
     parser.add_argument("--sort", default="tottime", help="as pstats sorts: tottime, cumtime, ncalls")
     parser.add_argument("--lines", type=int, default=30)
+    parser.add_argument("--pending", type=int, default=CONF["topology.max.spout.pending"], help="of each spout task")
     parser.add_argument("--no-cprofile", action="store_true", help="only Spark's side, undisturbed")
     parser.add_argument("--keep", metavar="FOLDER", help="where to leave the profiles")
     asked = parser.parse_args()
@@ -58,13 +58,9 @@ def main():
 def _run(folder, asked):
     hook = None if asked.no_cprofile else Profiler(folder)
     with exchanges_noted() as noted, spark_rig.cluster() as cluster:
-        rig = SparkRig(cluster, topology(folder, hook))
+        rig = SparkRig(cluster, topology(folder, hook), {"topology.max.spout.pending": asked.pending})
         noted.clear()  # the one that warms Spark up
-        rig.activate()
-        time.sleep(2.0)
-        window = rig.window(asked.secs)
-        while not noted:  # a chain may be longer than the window
-            time.sleep(0.1)
+        window = rig.saturated(2.0, asked.secs)
         jobs = list(noted)
         latency = rig.info().components["spout"].complete_latency_ms
         stages = _stages(cluster.spark.sparkContext, sum(exchanges + 1 for _, exchanges, _ in jobs))

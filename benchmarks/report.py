@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import json
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -172,7 +173,7 @@ def _put(name, text):
 def _rounded(value):
     """Four digits are more than the machine is good for."""
     if isinstance(value, float):
-        return float(f"{value:.4g}")
+        return float(f"{value:.4g}") if math.isfinite(value) else str(value)  # JSON knows no infinity
     if isinstance(value, Mapping):
         return {key: _rounded(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,7 @@
 """Spouts and bolts that write what they saw to files, for they live in other processes."""
 
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -32,8 +33,8 @@ def counted(folder):
 class PacedSpout(NumberingSpout):
     """Emits `rate` tuples a second over all its tasks, and says at its end when each was due and when it was acked.
 
-    The message id is the time at which the tuple was due: a spout that is held up cannot hide it. What has not been
-    acked at the end, or not even been emitted, counts as acked at the end.
+    The message id is the time at which the tuple was due: a spout that is held up cannot hide it. What is never
+    acked, or not even emitted in time, has no latency but an infinite one.
     """
 
     outputs = ["value"]
@@ -72,15 +73,22 @@ class PacedSpout(NumberingSpout):
         self.times.append((message_id, time.monotonic()))
 
     def close(self):
-        now = time.monotonic()
-        self.times += [(due, now) for due in self.pending]
+        self.times += [(due, math.inf) for due in self.pending]
         Path(self.folder, f"times-{self.task}-{os.getpid()}").write_text(json.dumps(self.times))
 
 
 def latencies(folder, since=0.0, until=float("inf")):
-    """Seconds from due to acked, of the tuples that were due in that time."""
+    """Seconds from due to acked, of the tuples that were due in that time; infinite where that never came."""
     times = [pair for path in Path(folder).glob("times-*") for pair in json.loads(path.read_text())]
-    return [acked - due for due, acked in times if since <= due < until]
+    found = [acked - due for due, acked in times if since <= due < until]
+    if not found:
+        raise RuntimeError(f"nothing was due in {until - since:.1f} s, or no spout has written what it saw")
+    return found
+
+
+def percentile(samples, percent):
+    """The sample that `percent` of all do not exceed: no mean of two, for one may be infinite."""
+    return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]
 
 
 class AwayGrouping(CustomStreamGrouping):

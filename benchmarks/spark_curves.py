@@ -1,12 +1,12 @@
 """How do rate and latency on Spark change with the slots, the load, the hops and the size of the values?"""
 
-import statistics
+import math
 import time
 
 from benchmarks import meter, report, spark_rig
 from benchmarks.components import CountBolt, DevNullBolt, IdBolt, NumberingSpout, SentenceSpout, SplitBolt
 from benchmarks.reference_loop import WORDS
-from benchmarks.spark_components import AwayGrouping, PacedSpout, latencies
+from benchmarks.spark_components import AwayGrouping, PacedSpout, latencies, percentile
 from benchmarks.spark_latency import topology as paced_word_count
 from benchmarks.spark_rig import CONF, CORES, SparkRig
 from pystorm_spark import Fields, TopologyBuilder
@@ -21,15 +21,15 @@ IN_FLIGHT_BYTES = 32 << 20  # of large values, of each spout task
 WARM_UP_SECS, SECS, QUICK_SECS = 2.0, 3.0, 1.0
 
 
-def method(secs):
+def method(secs, pending):
     return (
         f"Each point is a topology of its own: {secs:g} s after {WARM_UP_SECS:g} s of warm-up, in one session on "
         f"`local[{CORES}]`, so more slots than {CORES} share the cores. Unless said otherwise {TASKS} slots, {TASKS} "
-        f"tasks of each component, `topology.max.spout.pending` {CONF['topology.max.spout.pending']:,}. Slots and "
-        "load: the word count; with more slots it has as many tasks of each. Hops: bolts that pass a tuple on, each "
-        f"time to another slot; the latency is at {LOW_RATE} tuples/s, the rate at saturation. Bytes: one hop to "
-        f"another slot, at most {IN_FLIGHT_BYTES >> 20} MiB pending at each spout task. Latency is from the time a "
-        "tuple was due; beyond what the engine can take it grows as long as the run lasts."
+        f"tasks of each component, `topology.max.spout.pending` {pending:,}. Slots and load: the word count; with "
+        "more slots it has as many tasks of each. Hops: bolts that pass a tuple on, each time to another slot; the "
+        f"latency is at {LOW_RATE} tuples/s, the rate at saturation. Bytes: one hop to another slot, at most "
+        f"{IN_FLIGHT_BYTES >> 20} MiB pending at each spout task. Latency is from the time a tuple was due; *falls "
+        "behind*: half of the tuples had not even been emitted at the end."
     )
 
 
@@ -53,15 +53,13 @@ class BytesSpout(NumberingSpout):
 class Curves:
     """The points of all curves, one after the other on one cluster."""
 
-    def __init__(self, cluster, secs):
-        self._cluster, self._secs = cluster, secs
+    def __init__(self, cluster, secs, pending):
+        self._cluster, self._secs, self._pending = cluster, secs, pending
 
     def rate(self, topology, conf=None):
         """Roots a second at saturation."""
-        rig = SparkRig(self._cluster, topology, conf)
-        rig.activate()
-        time.sleep(WARM_UP_SECS)
-        found = rig.window(self._secs).rate
+        rig = SparkRig(self._cluster, topology, {"topology.max.spout.pending": self._pending, **(conf or {})})
+        found = rig.saturated(WARM_UP_SECS, self._secs).rate
         rig.kill()
         return found
 
@@ -76,7 +74,7 @@ class Curves:
             ended = time.monotonic()
             rig.rest()
             rig.kill()
-            return window.rate, 1000 * statistics.median(latencies(folder, began, ended))
+            return window.rate, 1000 * percentile(latencies(folder, began, ended), 50)
 
     def slots(self, slots):
         rate = self.rate(_word_count(max(TASKS, slots)), {"topology.workers": slots})
@@ -91,7 +89,7 @@ class Curves:
         return {"p50_ms": p50, "roots_per_s": self.rate(_chain(SentenceSpout(), hops))}
 
     def sizes(self, size):
-        pending = min(CONF["topology.max.spout.pending"], IN_FLIGHT_BYTES // size)
+        pending = min(self._pending, IN_FLIGHT_BYTES // size)
         rate = self.rate(_chain(BytesSpout(size), 1), {"topology.max.spout.pending": pending})
         return {"tuples_per_s": rate, "mb_per_s": rate * size / 1e6}
 
@@ -116,9 +114,10 @@ def _chain(spout, hops):
 
 
 def measure(quick=False):
-    secs, step = (QUICK_SECS, 3) if quick else (SECS, 1)
+    secs, step, pending = (QUICK_SECS, 3, 500) if quick else (SECS, 1, CONF["topology.max.spout.pending"])
     with spark_rig.cluster() as cluster:
-        curves = Curves(cluster, secs)
+        environment = spark_rig.environment_with_spark(cluster.spark)
+        curves = Curves(cluster, secs, pending)
         curves.rate(_word_count(TASKS))  # Spark's own warm-up
         found = {
             "slots": {str(slots): curves.slots(slots) for slots in SLOTS[::step]},
@@ -131,14 +130,16 @@ def measure(quick=False):
     charts.append(_chart("words/s offered", found, "p50_ms", 1, "p50 in ms"))
     charts.append(_chart("hops", found, "p50_ms", 1, "p50 in ms"))
     charts.append(_chart("bytes a value", found, "mb_per_s", 1, "MB/s"))
-    return report.Result("spark_curves", report.first_line(__doc__), method(secs), tables, found, charts)
+    return report.Result(
+        "spark_curves", report.first_line(__doc__), method(secs, pending), tables, found, charts, environment
+    )
 
 
 SHOWN = {
     "words_per_s": ("words/s", lambda value: f"{value / 1000:,.1f} k"),
     "roots_per_s": ("roots/s at saturation", lambda value: f"{value / 1000:,.1f} k"),
     "tuples_per_s": ("tuples/s", lambda value: f"{value / 1000:,.1f} k"),
-    "p50_ms": ("p50", lambda value: f"{value:,.0f} ms"),
+    "p50_ms": ("p50", lambda value: f"{value:,.0f} ms" if math.isfinite(value) else "falls behind"),
     "mb_per_s": ("MB/s", lambda value: f"{value:,.1f}"),
 }
 
@@ -150,7 +151,7 @@ def _table(label, points):
 
 
 def _chart(label, found, name, unit, title):
-    points = found[label]
+    points = {key: point for key, point in found[label].items() if math.isfinite(point[name])}
     return report.Chart(f"{title}, by {label}", list(points), [point[name] / unit for point in points.values()])
 
 

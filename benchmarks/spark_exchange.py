@@ -30,6 +30,7 @@ def measure(quick=False):
     with exchanges_noted() as noted, spark_rig.cluster() as cluster:
         SparkRig(cluster, _topology())
         sc, orders = cluster.spark.sparkContext, _orders(noted[-1][0])
+        environment = spark_rig.environment_with_spark(cluster.spark)
         pairs = [(_exchanges(sc, next(orders)), _bare(sc)) for _ in range(WARM_UP_ROUNDS + rounds)][WARM_UP_ROUNDS:]
     spreads = {
         "exchange": Spread.of([1000 * ours / EXCHANGES for ours, _ in pairs]),
@@ -46,7 +47,9 @@ def measure(quick=False):
     ]
     table = report.Table(["", "an exchange", "a bare `partitionBy`", "ratio", "bar"], [row])
     figures = {name: asdict(spread) for name, spread in spreads.items()}
-    return report.Result("spark_exchange", report.first_line(__doc__), method(rounds), [table], figures)
+    return report.Result(
+        "spark_exchange", report.first_line(__doc__), method(rounds), [table], figures, (), environment
+    )
 
 
 def _topology():

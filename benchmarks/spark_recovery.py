@@ -28,6 +28,7 @@ def method(kills):
 def measure(quick=False):
     kills = QUICK_KILLS if quick else KILLS
     with spark_rig.folder() as folder, spark_rig.cluster() as cluster:
+        environment = spark_rig.environment_with_spark(cluster.spark)
         rig = SparkRig(cluster, _topology(folder))
         rig.activate()
         _first_ack_since(folder, time.monotonic())
@@ -41,7 +42,9 @@ def measure(quick=False):
         report.verdict(most < MOST_BAR, f"< {MOST_BAR:g} s"),
     ]
     table = report.Table(["", "median", "bar", "at most", "bar"], [row])
-    return report.Result("spark_recovery", report.first_line(__doc__), method(kills), [table], {"secs": sorted(found)})
+    figures = {"secs": sorted(found)}
+    question = report.first_line(__doc__)
+    return report.Result("spark_recovery", question, method(kills), [table], figures, (), environment)
 
 
 def _topology(folder):

@@ -26,23 +26,23 @@ class Plan:
     warm_up_secs: float
     secs: float
     rdd_sentences: int
+    pending: int = spark_rig.CONF["topology.max.spout.pending"]
 
 
 WHOLE = Plan(rounds=4, warm_up_secs=2.0, secs=5.0, rdd_sentences=300_000)
-QUICK = Plan(rounds=2, warm_up_secs=1.0, secs=2.0, rdd_sentences=50_000)
+QUICK = Plan(rounds=2, warm_up_secs=1.0, secs=2.0, rdd_sentences=50_000, pending=1000)
 
 
 def method(plan):
     return (
         f"{plan.rounds} rounds after one that does not count, each of {plan.secs:g} s of the engine after "
         f"{plan.warm_up_secs:g} s of warm-up, then each peer in turn; by the clock on the wall, on `local[{CORES}]`; "
-        f"`topology.max.spout.pending` {spark_rig.CONF['topology.max.spout.pending']:,}. Sentences of {WORDS} words; "
-        f"{TASKS} tasks each of spout, split (shuffle, which stays in a slot where it can) and count (fields: half of "
-        "the words leave their slot). Medians, with the quartiles in brackets; the ratio is that of the engine to "
-        f"the peer in the same round. At the end {WORDS} words had been counted for every sentence acked. The RDD "
-        "makes a record of every word, shuffles and counts it, with no acking and no state; Structured Streaming "
-        "splits in the JVM and counts in Python; the multilang bolt only splits. The peers on Spark have the same "
-        "settings as the engine."
+        f"`topology.max.spout.pending` {plan.pending:,}. Sentences of {WORDS} words; {TASKS} tasks each of spout, "
+        "split (shuffle, which stays in a slot where it can) and count (fields: half of the words leave their slot). "
+        "Medians, with the quartiles in brackets; the ratio is that of the engine to the peer in the same round. At "
+        f"the end {WORDS} words had been counted for every sentence acked. The RDD makes a record of every word, "
+        "shuffles and counts it, with no acking and no state; Structured Streaming splits in the JVM and counts in "
+        "Python; the multilang bolt only splits. The peers on Spark have the same settings as the engine."
     )
 
 
@@ -58,7 +58,7 @@ def topology(folder, hook=None):
 
 def measure(quick=False):
     plan = QUICK if quick else WHOLE
-    rates, missing = _rates(plan)
+    rates, missing, environment = _rates(plan)
     ratios = {name: _ratios(rates[ENGINE], rates[name]) for name in BARS if name in rates}
     rows = [[ENGINE, report.rate(Spread.of(rates[ENGINE])), "", ""]]
     rows += [_row(name, rates[name], ratios[name]) for name in ratios]
@@ -69,7 +69,9 @@ def measure(quick=False):
         "ratio": {name: asdict(Spread.of(found)) for name, found in ratios.items()},
         "missing": missing,
     }
-    return report.Result("spark_word_count", report.first_line(__doc__), method(plan), [table], figures)
+    return report.Result(
+        "spark_word_count", report.first_line(__doc__), method(plan), [table], figures, (), environment
+    )
 
 
 def _row(name, rates, ratios):
@@ -83,20 +85,22 @@ def _ratios(engine, peer):
 
 
 def _rates(plan):
-    """({who: words a second of each round}, {peer: why it is missing})"""
+    """({who: words a second of each round}, {peer: why it is missing}, the environment)"""
     with ExitStack() as stack:
         folder = stack.enter_context(spark_rig.folder())
         cluster = stack.enter_context(spark_rig.cluster())
         others, missing = _peers(stack)
-        rig = SparkRig(cluster, topology(folder))
+        rig = SparkRig(cluster, topology(folder), {"topology.max.spout.pending": plan.pending})
         asked = {
             ENGINE: lambda: rig.run(plan.warm_up_secs, plan.secs).rate * WORDS,
             RDD: lambda: rdd_rate(cluster.spark.sparkContext, plan.rdd_sentences),
             **{name: lambda peer=peer: peer.rate(plan.secs) for name, peer in others.items()},
         }
+        versions = {package: number for peer in others.values() for package, number in peer.versions.items()}
+        environment = spark_rig.environment_with_spark(cluster.spark, **versions)
         rounds = [{name: rate() for name, rate in asked.items()} for _ in range(1 + plan.rounds)]
         check(rig, folder)
-    return {name: [each[name] for each in rounds[1:]] for name in asked}, missing
+    return {name: [each[name] for each in rounds[1:]] for name in asked}, missing, environment
 
 
 def _peers(stack):

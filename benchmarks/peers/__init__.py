@@ -25,7 +25,8 @@ class Peer:
     def __init__(self, name, *packages):
         if not PYTHON.exists():
             raise MissingPeerError("`make bench` has not made .bench-venv")
-        lacking = [package for package in packages if not _has(package)]
+        self.versions = versions(packages)
+        lacking = [package for package in packages if package not in self.versions]
         if lacking:
             raise MissingPeerError(f"{', '.join(lacking)} could not be installed")
         environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(PYTHON)}
@@ -66,9 +67,17 @@ class Peer:
         self._said.close()
 
 
-def _has(package):
-    asked = subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True, check=False)
-    return asked.returncode == 0
+ASK_VERSIONS = """
+import importlib.metadata, json, sys
+installed = {each.name: each.version for each in importlib.metadata.distributions()}
+print(json.dumps({name: installed[name] for name in sys.argv[1:] if name in installed}))
+"""
+
+
+def versions(packages):
+    """{package: its version in the environment of the peers}, without those that it lacks."""
+    asked = subprocess.run([PYTHON, "-c", ASK_VERSIONS, *packages], capture_output=True, text=True, check=True)
+    return json.loads(asked.stdout)
 
 
 def serve(measure):
