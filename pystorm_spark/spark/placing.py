@@ -6,17 +6,24 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
-from pyspark import SparkContext
+from py4j.protocol import Py4JError
+from pyspark import RDD, SparkContext, StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.serializers import CPickleSerializer
 
-from pystorm_spark.spark.process import machine, parent_of, process_id
+from pystorm_spark.errors import StormError
+from pystorm_spark.spark.process import ProcessId, machine, parent_of, process_id
 from pystorm_spark.spark.wire import Address
 
 _SECRET_FREE = ("-m", "pystorm_spark.spark.slot_process")  # what shows in a list of processes
+SPARK_ERRORS = (Py4JError, PySparkException)
+SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,8 @@ class Launch:
     control: Address
     token: bytes
     folder: str | None  # for sockets, where all slots are on the driver's machine
-    driver_machine: str
+    driver: ProcessId
+    home: str  # what `home()` says on the driver
     driver_path: tuple[str, ...]
     driver_folder: str
     log_level: int
@@ -40,8 +48,9 @@ class Launch:
             yield slot
 
     def _start(self, slot: int) -> None:
-        at_home = machine() == self.driver_machine
-        path = list(self.driver_path) if at_home else [entry for entry in sys.path if entry]
+        at_home = home() == self.home
+        # Elsewhere Spark has brought the files of `--py-files`, and the Python worker knows where to.
+        path = list(self.driver_path) if at_home else [os.path.abspath(entry) for entry in sys.path if entry]
         spec = {
             "slot": slot,
             "token": self.token,
@@ -49,6 +58,7 @@ class Launch:
             "folder": self.folder,
             "host": _own_host(self.control),
             "executor": list(process_id(_executor_pid())),
+            "driver": list(self.driver),
             "sys_path": path,
             "log_level": self.log_level,
         }
@@ -56,9 +66,75 @@ class Launch:
         _spawn([sys.executable, *_SECRET_FREE], environ, self.driver_folder if at_home else None, msgpack.packb(spec))
 
 
-def place(sc: SparkContext, launch: Launch, slots: Sequence[int]) -> None:
-    """Start the processes of `slots`; they report to the driver by themselves."""
-    sc.parallelize(slots, len(slots)).mapPartitions(launch).collect()
+def place(sc: SparkContext, launch: Launch, slots: Sequence[int], first: int) -> RDD[int] | None:
+    """Start the processes of `slots`; they report to the driver by themselves.
+
+    They are spread over the executors, beginning with the one that `first` stands for. What is returned keeps a block
+    in each executor that has got a slot: dynamic allocation does not take it for idle, until this is unpersisted.
+    """
+    try:
+        found = executors(sc)
+        if not found:
+            sc.parallelize(slots, len(slots)).mapPartitions(launch).collect()
+            return None
+        wanted = [(slot, found[(first + slot) % len(found)]) for slot in slots]
+        placed = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
+        placed.collect()
+        return placed
+    except SPARK_ERRORS as exc:
+        raise StormError(f"Spark could not start slots {list(slots)}: {reason(exc)}") from exc
+
+
+def executors(sc: SparkContext) -> list[str]:
+    """The executors that have registered, as Spark's scheduler names places; none where the driver is the executor."""
+    jsc: Any = sc._jsc
+    if jsc.isLocal():
+        return []
+    known = jsc.sc().statusStore().executorList(True)
+    summaries = [known.apply(index) for index in range(known.size())]
+    ids = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in summaries if summary.id() != "driver"}
+    return [f"executor_{ids[name]}_{name}" for name in sorted(ids, key=lambda name: (len(name), name))]
+
+
+def await_executors(sc: SparkContext, wanted: int) -> None:
+    """Wait for executors while an application starts: they come one by one, and slots go where executors are."""
+    jsc: Any = sc._jsc
+    if jsc.isLocal() or len(executors(sc)) >= wanted:
+        return
+    sc.parallelize(range(wanted), wanted).count()  # now there is one, or more: dynamic allocation needs to be asked
+    known, deadline = 0, 0.0
+    while known < wanted:
+        if (count := len(executors(sc))) > known:
+            known, deadline = count, time.monotonic() + SETTLE_SECS
+        elif time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
+
+
+def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]:
+    """The slots as an RDD, one partition each, that Spark's scheduler computes where they are wanted if it can."""
+    jvm: Any = sc._jvm
+    pickled = CPickleSerializer()
+    places = [
+        jvm.scala.Tuple2(bytearray(pickled.dumps(slot)), jvm.PythonUtils.toSeq([place])) for slot, place in wanted
+    ]
+    jsc: Any = sc._jsc
+    rdd = jsc.sc().makeRDD(jvm.PythonUtils.toSeq(places), jvm.scala.reflect.ClassTag.AnyRef())
+    return RDD(rdd.toJavaRDD(), sc, pickled)
+
+
+def reason(exc: Exception) -> str:
+    """The line of a long story that says what happened: the last one of Python's traceback, if there is one."""
+    lines = [line for line in str(exc).splitlines() if line.strip()]
+    start = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)
+    if start is None:
+        return next((line for line in lines if "Exception" in line), lines[0] if lines else type(exc).__name__)
+    return next((line for line in lines[start + 1 :] if not line.startswith(" ")), lines[start])
+
+
+def home() -> str:
+    """The same where the driver's files and its Python are, and nowhere else."""
+    return f"{machine()}{sys.prefix}"
 
 
 def log_level() -> int:
@@ -67,8 +143,11 @@ def log_level() -> int:
 
 
 def _executor_pid() -> int:
-    """The JVM above this Python worker: worker ← daemon ← executor."""
+    """The JVM above this Python worker: worker ← daemon ← executor, or worker ← executor where there is no daemon."""
     parent = os.getppid()
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    if main is not None and main.name == "pyspark.worker":
+        return parent
     above = parent_of(parent)
     return above if above > 1 else parent
 
@@ -85,26 +164,35 @@ def _own_host(control: Address) -> str:
 def _spawn(argv: list[str], environ: dict[str, str], folder: str | None, spec: bytes) -> None:
     """Start a process that is nobody's child: it outlives the Spark task, and leaves no zombie."""
     reader, writer = os.pipe()
+    failed, tell_failure = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
             if os.fork():
                 os._exit(0)
-            _become(argv, environ, folder, reader)
+            _become(argv, environ, folder, reader, tell_failure)
         finally:
             os._exit(127)
     os.close(reader)
+    os.close(tell_failure)
     os.waitpid(child, 0)
-    with os.fdopen(writer, "wb") as pipe:
-        pipe.write(spec)
+    with os.fdopen(failed) as pipe:
+        failure = pipe.read()  # ends when the process has become another one
+    with os.fdopen(writer, "wb") as pipe_in:
+        if failure:
+            raise StormError(f"a slot's process cannot be started: {failure}")
+        pipe_in.write(spec)
 
 
-def _become(argv: list[str], environ: dict[str, str], folder: str | None, reader: int) -> Any:
-    os.dup2(reader, 0)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)  # the standard output of a Spark daemon is its protocol
-    os.closerange(3, 1024)
-    if folder is not None:
-        os.chdir(folder)
-    os.execve(argv[0], argv, environ)
+def _become(argv: list[str], environ: dict[str, str], folder: str | None, reader: int, tell_failure: int) -> None:
+    try:
+        os.dup2(reader, 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the standard output of a Spark daemon is its protocol
+        os.closerange(3, tell_failure)
+        os.closerange(tell_failure + 1, 1024)
+        if folder is not None:
+            os.chdir(folder)
+        os.execve(argv[0], argv, environ)
+    except OSError as exc:
+        os.write(tell_failure, str(exc).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ CONTEXT_SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "0s",
 }
+IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
 
 
 def own_session(folder: Path) -> SparkSession:
@@ -65,13 +67,14 @@ def prepare_session(session: Any) -> None:
             "Spark Connect has no RDDs; make the session without .remote()"
         )
     context = session.sparkContext
-    if context.getConf().get("spark.speculation", "false") == "true":
-        raise StormError("spark.speculation is true: a second copy of a task could disturb a slot; set it to false")
+    conf = context.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false") == "true" and conf.contains(IDLE_TIMEOUT):
+        log.warning("%s is set: executors may be removed with their slots while no tuples move; unset it", IDLE_TIMEOUT)
     for key, value in SESSION_SETTINGS.items():
         if session.conf.get(key, None) in (None, _default(session, key)):
             session.conf.set(key, value)
             log.info("set %s=%s", key, value)
-    slower = [key for key in CONTEXT_SETTINGS if context.getConf().get(key) is None]
+    slower = [key for key in CONTEXT_SETTINGS if conf.get(key) is None]
     if slower:
         wanted = " ".join(f"--conf {key}={CONTEXT_SETTINGS[key]}" for key in slower)
         log.info("exchanges are faster with these settings of the Spark context: %s", wanted)
@@ -80,6 +83,15 @@ def prepare_session(session: Any) -> None:
 def is_local(session: SparkSession) -> bool:
     """Whether all executors are on this machine, so that Unix sockets reach everywhere."""
     return str(session.sparkContext.master).startswith("local")
+
+
+def driver_hosts(session: SparkSession) -> tuple[str, str]:
+    """The driver's address in the network of the cluster: the one to listen at, and the one it is known by."""
+    conf = session.sparkContext.getConf()
+    known_as = conf.get("spark.driver.host") or socket.gethostname()
+    listen_at = conf.get("spark.driver.bindAddress") or known_as
+    at_every_address = listen_at in ("0.0.0.0", "::")  # noqa: S104 (which is never listened at)
+    return known_as if at_every_address else listen_at, known_as
 
 
 def _default(session: SparkSession, key: str) -> str | None:

@@ -47,6 +47,7 @@ LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
 LONGEST_REST_SECS = 0.02
 HUNG, ORPHANED, CRASHED = 70, 71, 72  # exit codes
 START_LIMIT_KEY = "supervisor.worker.start.timeout.secs"
+DRIVER_SECS = 1.0  # for the driver to be gone after its connections
 EXECUTOR_SECS = 3.0  # for the JVM to end after its driver
 
 
@@ -59,6 +60,7 @@ class SlotProcess:
         self._folder = Path(spec["folder"]) if spec["folder"] else None
         self._host: str = spec["host"]
         self._executor = ProcessId(*spec["executor"])
+        self._driver = ProcessId(*spec["driver"])  # to be looked for on the same machine only
         self._control = connect(Address(*spec["control"]), self._token)
         self._sending = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
@@ -156,7 +158,10 @@ class SlotProcess:
     def run(self) -> None:
         """From the hello to the end; what the process exits with is told to the driver first."""
         self.tell("hello", slot=self.number, pid=os.getpid(), versions=versions())
-        assignment = self._control.receive()
+        try:
+            assignment = self._control.receive()
+        except WireError:
+            self._orphaned()
         if assignment["kind"] != "assignment":
             return
         self.epoch = assignment["epoch"]
@@ -171,7 +176,7 @@ class SlotProcess:
             self._fail_start(exc)
             return
         self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
-        server, address = listen(self._folder, self._host, f"slot-{self.number}-{os.getpid()}")
+        server, address = listen(self._folder, self._host, self._socket_name())
         answering = Answering(self, self._exchanges, self._token)
         threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
         try:
@@ -330,13 +335,25 @@ class SlotProcess:
         os._exit(HUNG)
 
     def _orphaned(self) -> NoReturn:
-        """End the process, and if it is the last of its run the files of the run: nobody else is left to do so."""
+        """End the process; if it is the last one of a dead driver's run, the files of the run end with it."""
         if self._folder is not None:
-            for path in self._folder.glob(f"slot-{self.number}-*"):
-                path.unlink(missing_ok=True)
-            if not list(self._folder.glob("slot-*")):
-                self._remove_folders(self._folder)
+            (self._folder / self._socket_name()).unlink(missing_ok=True)
+            if self._driver_is_dead():
+                for path in self._folder.glob(f"slot-{self.number}-*"):
+                    path.unlink(missing_ok=True)
+                if not list(self._folder.glob("slot-*")):
+                    self._remove_folders(self._folder)
         os._exit(ORPHANED)
+
+    def _driver_is_dead(self) -> bool:
+        """Whether the driver is gone, not only this slot's executor, nor has it let go of this slot."""
+        deadline = time.monotonic() + (DRIVER_SECS if self._executor.is_alive() else 0.0)
+        while self._driver.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.02)  # a process that is killed loses its connections a little before it is gone
+        return not self._driver.is_alive()
+
+    def _socket_name(self) -> str:
+        return f"slot-{self.number}-{os.getpid()}"
 
     def _remove_folders(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -346,8 +363,7 @@ class SlotProcess:
         deadline = time.monotonic() + EXECUTOR_SECS
         while self._executor.is_alive() and time.monotonic() < deadline:
             time.sleep(0.05)  # the JVM writes there to its end
-        if not self._executor.is_alive():  # else the driver lives, and has only let go of this slot
-            shutil.rmtree(cluster_folder, ignore_errors=True)
+        shutil.rmtree(cluster_folder, ignore_errors=True)
 
 
 def _stacks() -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
+import os
+import random
 import shutil
-import socket
 import sys
 import threading
 import time
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+from py4j.protocol import Py4JError
+from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, Tally, TopologyInfo
@@ -26,13 +30,13 @@ from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Order, run_chain
 from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.placing import Launch, log_level, place
-from pystorm_spark.spark.process import machine
-from pystorm_spark.spark.session import is_local
+from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
+from pystorm_spark.spark.process import process_id
+from pystorm_spark.spark.session import driver_hosts, is_local
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
-from pystorm_spark.spark.wire import private_folder
+from pystorm_spark.spark.wire import Address, private_folder
 
 log = logging.getLogger(__name__)
 
@@ -53,22 +57,33 @@ class Run:
         components = pickle_components(plan)
         self._pickled = cloudpickle.dumps((cloudpickle.dumps(plan), components, _execute_timeout(plan)))
         self._start_secs = float(plan.conf[START_LIMIT_KEY])
+        await_executors(session.sparkContext, plan.slots)
         self._folder = private_folder(parent) if is_local(session) else None
-        host = "" if self._folder else socket.gethostbyname(socket.gethostname())
+        own_host, known_as = ("", "") if self._folder else driver_hosts(session)
         limit = plan.conf["topology.slot.inbox.max.bytes"]
-        self._control = Control(self._folder, host, limit, self)
+        try:
+            self._control = Control(self._folder, own_host, limit, self)
+        except OSError as exc:
+            raise StormError(
+                f"the driver cannot listen at {own_host!r} ({exc}); set spark.driver.bindAddress to an address of its "
+                "own machine at which executors reach it"
+            ) from exc
+        address = self._control.address
         token = self._control.token
         restarts = plan.conf["topology.slot.max.restarts"]
         self.driver = Driver(plan.slots, self, token, restarts, _execute_timeout(plan), start_secs=self._start_secs)
         self._launch = Launch(
-            self._control.address,
+            address if self._folder else Address(known_as, address.port),
             token,
             str(self._folder) if self._folder else None,
-            machine(),
+            process_id(os.getpid()),
+            home(),
             tuple(path or str(Path.cwd()) for path in sys.path),
             str(Path.cwd()),
             log_level(),
         )
+        self._pins: list[RDD[int]] = []  # what keeps executors that have slots
+        self._first = random.randrange(1 << 16)  # not all topologies begin with the same executor
         self._asked = itertools.count(1)
         self._answers: dict[int, set[int]] = {}  # {question: slots that have answered it}
         self._answered = threading.Condition()
@@ -78,13 +93,17 @@ class Run:
     # What the driver's loop needs.
 
     def place(self, slots: list[int]) -> None:
-        place(self._session.sparkContext, self._launch, slots)
+        pin = place(self._session.sparkContext, self._launch, slots, self._first)
+        if pin is not None:
+            self._pins.append(pin)
 
     def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
         self.jobs += 1
         self._exchanging = True
         try:
             return run_chain(self._session.sparkContext, order, exchanges)
+        except SPARK_ERRORS as exc:
+            raise StormError(reason(exc)) from exc
         finally:
             self._exchanging = False
 
@@ -180,6 +199,9 @@ class Run:
         self.driver.stop()
         self._control.await_end(starting, START_SECS)
         self._control.close()
+        with contextlib.suppress(Py4JError):  # the session may have ended before
+            for pin in self._pins:
+                pin.unpersist()
         for link in self._links():
             self._keep_counts(link)
         if self._folder is not None:
@@ -228,7 +250,9 @@ class SparkTopology(RunningTopology):
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
         log_folder = self._checkpoint / f"trigger-{number}"
-        self._query = writer.option("checkpointLocation", str(log_folder)).queryName(f"{self.id}-{number}").start()
+        self._query = (
+            writer.option("checkpointLocation", log_folder.absolute().as_uri()).queryName(f"{self.id}-{number}").start()
+        )
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
@@ -295,15 +319,18 @@ class SparkTopology(RunningTopology):
         query, self._query = self._query, None
         self.run.close()  # first: a query ends only when its batch has returned
         if query is not None:
-            query.stop()
+            with contextlib.suppress(Py4JError):  # Spark's JVM may have ended before
+                query.stop()
 
     def end(self) -> None:
         with Patience(self.hurry), self._changing:
             if self.ended.is_set():
                 return
             self.status = KILLED
-            self._stop_run()
-            self.ended.set()
+            try:
+                self._stop_run()
+            finally:
+                self.ended.set()
 
     def hurry(self) -> None:
         """Kill the slots, so that whoever waits for them waits no longer."""

@@ -1,6 +1,7 @@
 """Components for the tests of the Spark engine; they write to a journal of files."""
 
 import os
+import resource
 import signal
 import time
 
@@ -98,6 +99,26 @@ def die(how):
         ctypes.string_at(0)
 
 
+class EatsMemoryOnce(DiesOnce):
+    """Asks for more memory than its process may have, on one number, once."""
+
+    def execute(self, tup, collector):
+        if tup[0] == self.number and not os.path.exists(self.marker):
+            open(self.marker, "w").close()
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))
+            bytearray(8 << 30)
+        collector.emit([tup[0]])
+
+
+def steady(count, journal, bolt=None, rate=100):
+    """numbers → a bolt → sum, grouped so that tuples cross slots; `rate` numbers a second from each of two spouts."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(count, journal, rate), 2)
+    builder.set_bolt("dies", bolt or DiesOnce(-1, "/nonexistent"), 2).fields_grouping("numbers", ["number"])
+    builder.set_bolt("sum", Sum(journal), 2).fields_grouping("dies", ["number"])
+    return builder.create_topology()
+
+
 def doubling(count, journal, tasks=2):
     """numbers → twice → sum, grouped so that tuples cross slots."""
     builder = TopologyBuilder()
@@ -107,7 +128,7 @@ def doubling(count, journal, tasks=2):
     return builder.create_topology()
 
 
-def wait_until(condition, secs=60):
+def wait_until(condition, secs=300):
     """Wait for `condition`; what is waited for happens in other processes."""
     deadline = time.monotonic() + secs
     while not condition():

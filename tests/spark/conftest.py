@@ -1,9 +1,16 @@
-"""One Spark session for all tests of the Spark engine, and topologies whose results come back through files."""
+"""One Spark session for all tests of the Spark engine, and topologies whose results come back through files.
 
+A process has one SparkContext. What needs another kind of session is run in a process of its own, which is told of its
+kind by the environment: see `test_local_cluster.py`.
+"""
+
+import json
 import os
 import sys
 
 import pytest
+
+SETTINGS = "PYSTORM_TEST_SPARK_SETTINGS"  # of the session, as JSON
 
 
 @pytest.fixture(scope="session")
@@ -11,16 +18,17 @@ def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("pystorm-spark tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.python.unix.domain.socket.dir", str(tmp_path_factory.mktemp("s")))
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
+    settings = {
+        "spark.master": "local[2]",
+        "spark.app.name": "pystorm-spark tests",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(tmp_path_factory.mktemp("s")),
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        **json.loads(os.environ.get(SETTINGS, "{}")),
+    }
+    session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

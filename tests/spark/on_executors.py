@@ -1,0 +1,91 @@
+"""Tests on executors that are processes of their own; `test_local_cluster.py` runs them in a process of its own."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.spark.components import DiesOnce, steady, wait_until
+from tests.spark.processes import executor_of, executors_of, kill, python_workers, slots_below
+
+WORKERS = {"topology.workers": 2}
+FOLDER = Path(tempfile.gettempdir())  # of this process alone
+
+
+@pytest.fixture
+def executors(spark):
+    """Asks for {id: pid} of the executors, of which there are two when a test begins."""
+
+    def ask():
+        return executors_of(spark.sparkContext.applicationId)
+
+    wait_until(lambda: len(ask()) == 2)
+    return ask
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays():
+    yield
+    wait_until(lambda: not slots(), secs=10)
+    assert not list(FOLDER.glob("pystorm-*"))
+
+
+def slots():
+    return slots_below(FOLDER)
+
+
+def all_acked(journal, count):
+    return set(map(int, journal.noted("acked"))) == set(range(count))
+
+
+def test_slots_are_spread_over_the_executors(cluster, journal, executors):
+    cluster.submit_topology("spread", WORKERS, steady(100, journal))
+
+    assert {executor_of(slot) for slot in slots()} == set(executors())
+    wait_until(lambda: len(journal.noted("acked")) >= 100)
+    assert sorted(map(int, journal.noted("acked"))) == list(range(100))
+    assert journal.noted("failed") == []
+
+
+def test_slots_of_a_killed_executor_end_and_are_started_beside_another_one(cluster, journal, executors):
+    cluster.submit_topology("orphaned", WORKERS, steady(400, journal))
+    wait_until(lambda: len(journal.noted("acked")) > 20)
+    orphan, other = sorted(slots())
+    lost = executor_of(orphan)
+
+    kill(executors()[lost])
+
+    wait_until(lambda: orphan not in slots(), secs=10)
+    wait_until(lambda: all_acked(journal, 400))
+    assert other in slots()
+    (replacement,) = slots() - {other}
+    assert executor_of(replacement) != lost
+
+
+def test_a_topology_goes_on_when_all_its_executors_are_killed(cluster, journal, executors):
+    cluster.submit_topology("bereft", WORKERS, steady(200, journal))
+    wait_until(lambda: len(journal.noted("acked")) > 20)
+
+    kill(*executors().values())
+
+    wait_until(lambda: all_acked(journal, 200))
+    assert cluster.topology_info("bereft").status == "ACTIVE"
+
+
+def test_spark_starts_its_python_workers_anew_and_slots_live_on(cluster, journal, executors):
+    cluster.submit_topology("workers", WORKERS, steady(400, journal))
+    for _ in range(3):
+        acked = len(journal.noted("acked"))
+        wait_until(lambda acked=acked: len(journal.noted("acked")) > acked)
+        kill(*python_workers(*executors().values()))
+
+    wait_until(lambda: all_acked(journal, 400))
+    assert len(set(journal.noted("prepared"))) == 2
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_a_slot_that_dies_is_started_anew(cluster, journal, tmp_path, how):
+    cluster.submit_topology("dying", WORKERS, steady(100, journal, DiesOnce(50, str(tmp_path / "marker"), how)))
+
+    wait_until(lambda: all_acked(journal, 100))
+    assert len(set(journal.noted("prepared"))) == 3
