@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from pyspark import RDD, SparkContext
-from pyspark.serializers import NoOpSerializer
+from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 
 from pystorm_spark.spark.wire import MISSED, Address, Connection, WireError, connect
 
@@ -66,6 +66,21 @@ class Visit:
         return [[slot, MISSED] for slot in range(len(self.order.addresses))]
 
 
+class WholeInput(NoOpSerializer):
+    """Reads the parcels of a task, and raises where they end too soon.
+
+    When Spark cannot fetch a part of a shuffle it closes the stream to the Python worker, whose own serializers take
+    that for the end of the input. A slot would take in the rest, and never what Spark brings when it tries again.
+    """
+
+    def load_stream(self, stream: IO[bytes]) -> Iterator[bytes]:
+        while (length := read_int(stream)) != SpecialLengths.END_OF_DATA_SECTION:
+            parcel = stream.read(length)
+            if len(parcel) < length:
+                raise EOFError(f"{len(parcel)} bytes have come of a parcel of {length}")
+            yield parcel
+
+
 def run_chain(sc: SparkContext, order: Order, exchanges: int) -> dict[int, str]:
     """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "missed", "refused" or "lost"}."""
     slots = len(order.addresses)
@@ -83,7 +98,7 @@ def _shuffled(keyed: RDD[Any], slots: int) -> RDD[Any]:
     jvm: Any = sc._jvm
     pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
     moved = jvm.PythonRDD.valueOfPair(pairs.partitionBy(jvm.PythonPartitioner(slots, 0)))
-    return RDD(moved, sc, NoOpSerializer())
+    return RDD(moved, sc, WholeInput())
 
 
 def _ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:

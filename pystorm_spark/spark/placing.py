@@ -128,7 +128,8 @@ def reason(exc: Exception) -> str:
     lines = [line for line in str(exc).splitlines() if line.strip()]
     start = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)
     if start is None:
-        return next((line for line in lines if "Exception" in line), lines[0] if lines else type(exc).__name__)
+        told = next((line for line in lines if "Exception" in line), lines[0] if lines else type(exc).__name__)
+        return told.lstrip(": ")
     return next((line for line in lines[start + 1 :] if not line.startswith(" ")), lines[start])
 
 

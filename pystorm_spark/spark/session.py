@@ -68,6 +68,8 @@ def prepare_session(session: Any) -> None:
         )
     context = session.sparkContext
     conf = context.getConf()
+    if conf.get("spark.speculation", "false") == "true":
+        raise StormError("spark.speculation is true: a second copy of a task could disturb a slot; set it to false")
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true" and conf.contains(IDLE_TIMEOUT):
         log.warning("%s is set: executors may be removed with their slots while no tuples move; unset it", IDLE_TIMEOUT)
     for key, value in SESSION_SETTINGS.items():

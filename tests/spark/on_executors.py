@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark import faults
 from tests.spark.components import DiesOnce, steady, wait_until
 from tests.spark.processes import executor_of, executors_of, kill, python_workers, slots_below
 
@@ -89,3 +90,21 @@ def test_a_slot_that_dies_is_started_anew(cluster, journal, tmp_path, how):
 
     wait_until(lambda: all_acked(journal, 100))
     assert len(set(journal.noted("prepared"))) == 3
+
+
+# No frame is lost and none is taken twice: no tuple fails, and none is executed twice.
+
+KINDS = [faults.KilledAfterTaking, faults.RaisesAfterTaking, faults.LosesShuffles]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tasks_that_spark_runs_again_lose_and_repeat_nothing(cluster, journal, tmp_path, monkeypatch, kind):
+    run_again = faults.put_in(monkeypatch, kind, tmp_path / "faults")
+    conf = {**WORKERS, "topology.message.timeout.secs": 600}  # a tuple that is lost is not seen again
+    cluster.submit_topology("again", conf, steady(200, journal))
+    wait_until(lambda: len(journal.noted("acked")) >= 200)
+
+    assert run_again() >= 1
+    assert journal.noted("failed") == []
+    assert sorted(map(int, journal.noted("executed"))) == list(range(200))
+    assert len(set(journal.noted("prepared"))) == 2

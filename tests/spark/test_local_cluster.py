@@ -1,7 +1,4 @@
-"""Executors that are processes of their own: the tests of `on_executors.py`, on `local-cluster`, in one process.
-
-Tasks that fail are run again there, and ones that are slow are run twice: speculation is on.
-"""
+"""Executors that are processes of their own: the tests of `on_executors.py`, on `local-cluster`, in one process."""
 
 import json
 import os
@@ -23,11 +20,6 @@ SPARK_SETTINGS = {
     "spark.master": "local-cluster[2,1,1024]",
     "spark.locality.wait": "0s",
     "spark.shuffle.io.retryWait": "100ms",
-    "spark.speculation": "true",
-    "spark.speculation.interval": "50ms",
-    "spark.speculation.minTaskRuntime": "700ms",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.5",
 }
 TESTS = [name for name in vars(on_executors) if name.startswith("test_")]
 

@@ -1,0 +1,77 @@
+"""Faults in the tasks of an exchange, at the worst moments, put in the place of `exchange.Visit`."""
+
+import functools
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pyspark import TaskContext
+
+from pystorm_spark.spark import exchange
+
+
+@dataclass(frozen=True)
+class Faulty(exchange.Visit):
+    """A call on a slot that goes wrong `times` times in all; `folder` holds the tally."""
+
+    folder: str = ""
+    times: int = 1
+    at: ClassVar[int] = 1  # which exchange of a chain
+
+    def is_due(self, slot):
+        """Whether this first attempt shall go wrong: one task of a stage."""
+        if TaskContext.get().attemptNumber() or self.number != self.at or slot != self.order.job % 2:
+            return False
+        for number in range(self.times):
+            try:
+                os.close(os.open(f"{self.folder}/fault-{number}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            return True
+        return False
+
+    def __call__(self, slot, parcels):
+        visit = (self.order.epoch, self.order.job, self.number, slot)
+        Path(self.folder, f"visit-{visit}-{TaskContext.get().taskAttemptId()}").touch()
+        return self.fault(slot, parcels) if self.is_due(slot) else super().__call__(slot, parcels)
+
+
+class KilledAfterTaking(Faulty):
+    """The Python worker is killed when it has got the slot's frames and Spark has not."""
+
+    def fault(self, slot, parcels):
+        list(super(Faulty, self).__call__(slot, parcels))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class RaisesAfterTaking(Faulty):
+    def fault(self, slot, parcels):
+        yield from super(Faulty, self).__call__(slot, parcels)
+        raise RuntimeError("a fault of the test")
+
+
+class LosesShuffles(Faulty):
+    """What the other tasks have written is removed before the next stage reads it: a part of its input is missing."""
+
+    at = 0  # the first exchange of a chain carries the most
+
+    def fault(self, slot, parcels):
+        yield from super(Faulty, self).__call__(slot, parcels)
+        time.sleep(1.0)  # for the other task to have written
+        for path in Path(os.environ["SPARK_TEST_LOCAL_DIR"]).rglob("shuffle_*"):
+            path.unlink(missing_ok=True)
+
+
+def put_in(monkeypatch, kind, folder, times=3):
+    """Let the next exchanges go wrong; what is returned counts the calls on slots that were made again."""
+    folder.mkdir()
+    monkeypatch.setattr(exchange, "Visit", functools.partial(kind, folder=str(folder), times=times))
+
+    def count():
+        visits = [path.name.rpartition("-")[0] for path in folder.glob("visit-*")]
+        return len(visits) - len(set(visits))
+
+    return count

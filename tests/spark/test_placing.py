@@ -1,0 +1,61 @@
+"""Placing: what is said when a slot cannot be started, and where the driver waits for slots."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pystorm_spark.spark.placing import reason
+from pystorm_spark.spark.session import driver_hosts
+
+
+@pytest.mark.parametrize(
+    ("command", "folder", "told"),
+    [
+        ("/nonexistent/python", None, "/nonexistent/python"),
+        (sys.executable, "/nonexistent/folder", "/nonexistent/folder"),
+    ],
+)
+def test_a_process_that_cannot_be_started_is_an_error_at_once(command, folder, told):
+    code = f"from pystorm_spark.spark.placing import _spawn; _spawn([{command!r}], {{}}, {folder!r}, b'')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert f"cannot be started: [Errno 2] No such file or directory: '{told}'" in done.stderr
+
+
+FAILED_JOB = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times
+{}
+\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)
+"""
+IN_PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+ModuleNotFoundError: No module named 'pystorm_spark'
+"""
+
+
+@pytest.mark.parametrize(
+    ("story", "told"),
+    [
+        (FAILED_JOB.format(IN_PYTHON), "ModuleNotFoundError: No module named 'pystorm_spark'"),
+        (
+            FAILED_JOB.format(""),
+            "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times",
+        ),
+        ("gone", "gone"),
+    ],
+)
+def test_of_the_long_story_of_a_failed_job_the_line_that_matters_is_told(story, told):
+    assert reason(RuntimeError(story)) == told
+
+
+@pytest.mark.parametrize(
+    ("bind_address", "listens_at"),
+    [(None, "driver.example"), ("10.0.0.7", "10.0.0.7"), ("0.0.0.0", "driver.example"), ("::", "driver.example")],
+)
+def test_the_driver_listens_at_the_address_that_spark_gives_it_and_never_at_all(bind_address, listens_at):
+    settings = {"spark.driver.host": "driver.example", "spark.driver.bindAddress": bind_address}
+    session = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: settings))
+
+    assert driver_hosts(session) == (listens_at, "driver.example")
