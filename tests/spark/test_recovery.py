@@ -6,7 +6,8 @@ import signal
 import pytest
 
 from pystorm_spark import SlotLostError, TopologyBuilder
-from tests.spark.components import DiesOnce, Numbers, Sum, die, wait_until
+from tests.spark import faults
+from tests.spark.components import DiesOnce, EatsMemoryOnce, Numbers, Sum, die, steady, wait_until
 from tests.spark.test_spark_cluster import slot_processes
 
 pytestmark = pytest.mark.spark
@@ -94,3 +95,26 @@ def test_a_stopped_slot_is_replaced_and_does_no_harm_when_it_wakes(cluster, jour
     wait_until(lambda: victim not in slot_processes())
 
     wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(400)))
+
+
+@pytest.mark.parametrize("kind", [faults.KilledAfterTaking, faults.RaisesAfterTaking])
+def test_what_a_failed_job_carried_is_failed_and_replayed(cluster, journal, tmp_path, monkeypatch, caplog, kind):
+    # On local[2] Spark runs no task twice: one that fails fails its job, and the frames that it had taken are lost.
+    faults.put_in(monkeypatch, kind, tmp_path / "faults", times=2)
+    cluster.submit_topology("unlucky", {"topology.workers": 2}, steady(200, journal))
+
+    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(200)))
+
+    assert caplog.text.count("an exchange failed") == 2
+    assert len(set(journal.noted("prepared"))) == 2
+
+
+def test_a_tuple_for_which_memory_is_lacking_fails_and_its_slot_lives_on(cluster, journal, tmp_path):
+    topology = dying(100, journal, EatsMemoryOnce(50, str(tmp_path / "marker")))
+    cluster.submit_topology("hungry", {"topology.workers": 2}, topology)
+
+    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(100)))
+
+    assert journal.noted("failed") == ["50"]
+    assert cluster.topology_info("hungry").components["dies"].errors[0].exception.startswith("MemoryError")
+    assert len(set(journal.noted("prepared"))) == 2
