@@ -7,7 +7,7 @@ The way of a tuple:
 | 1 | `spout_task` | `poll` calls `next_tuple` while pending < max; `emit` makes a `Root` |
 | 2 | `router` | stream + values → the ports of the target tasks, by the groupings of the `plan` |
 | 3 | `bolt_task` | a target in the same slot: the tuple joins its queue, its tree counts one more (`trees`) |
-| 4 | `frames` | a target elsewhere: the tuple is packed (`codec`) into the `Outbox`, its edge gets a 64-bit id |
+| 4 | `frames` | a target elsewhere: the tuple joins a buffer that becomes a frame (`codec`), along a 64-bit edge id |
 | 5 | `slot` | `deliver(frames)`, `turn()`, `take() -> frames`; an engine carries the frames from slot to slot |
 | 6 | `bolt_task` | `execute`; emits go through 2-4 again; `ack` closes the tuple's place in its tree |
 | 7 | `trees` | a part of a tree that has drained sends home one XOR of all its edges |

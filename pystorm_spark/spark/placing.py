@@ -37,6 +37,7 @@ class Launch:
     home: str  # what `home()` says on the driver
     driver_path: tuple[str, ...]
     driver_folder: str
+    driver_environ: dict[str, str]
     log_level: int
 
     def __repr__(self) -> str:
@@ -62,7 +63,7 @@ class Launch:
             "sys_path": path,
             "log_level": self.log_level,
         }
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+        environ = {**os.environ, **(self.driver_environ if at_home else {}), "PYTHONPATH": os.pathsep.join(path)}
         _spawn([sys.executable, *_SECRET_FREE], environ, self.driver_folder if at_home else None, msgpack.packb(spec))
 
 

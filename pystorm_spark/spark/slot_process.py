@@ -193,6 +193,10 @@ class SlotProcess:
         except SlotCrash as crash:
             self.tell("crashed", reason=str(crash), cause=pack_error(crash.cause), **self.stats())
             os._exit(CRASHED)
+        except BaseException as exc:  # of the engine itself: nobody else could tell what happened
+            reason = "".join(traceback.format_exception(exc)).strip()
+            self.tell("crashed", reason=reason, cause=pack_error(exc), **self.stats())
+            os._exit(CRASHED)
         finally:
             with contextlib.suppress(OSError):
                 if address.port == 0:

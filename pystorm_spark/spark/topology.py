@@ -80,6 +80,7 @@ class Run:
             home(),
             tuple(path or str(Path.cwd()) for path in sys.path),
             str(Path.cwd()),
+            dict(os.environ),
             log_level(),
         )
         self._pins: list[RDD[int]] = []  # what keeps executors that have slots

@@ -54,6 +54,21 @@ def test_leaving_the_cluster_closes_components_and_leaves_no_process_behind(spar
     wait_until(lambda: not slot_processes() - before, secs=5)
 
 
+class NotesEnvironment(Numbers):
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.journal.note("environment", os.environ.get("ONLY_THE_DRIVER_HAS_SET_THIS"))
+
+
+def test_slots_on_the_drivers_machine_get_its_environment_as_it_is_at_the_submit(cluster, journal, monkeypatch):
+    monkeypatch.setenv("ONLY_THE_DRIVER_HAS_SET_THIS", "yes")
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", NotesEnvironment(3, journal))
+    cluster.submit_topology("environment", None, builder.create_topology())
+    wait_until(lambda: journal.noted("environment"))
+    assert journal.noted("environment") == ["yes"]
+
+
 class FailsToOpen(Spout):
     outputs = ("value",)
 
