@@ -35,6 +35,7 @@ class Launch:
     folder: str | None  # for sockets, where all slots are on the driver's machine
     driver: ProcessId
     home: str  # what `home()` says on the driver
+    files: str  # the folder that the last slot of a dead driver removes, where it can
     driver_path: tuple[str, ...]
     driver_folder: str
     driver_environ: dict[str, str]
@@ -60,6 +61,7 @@ class Launch:
             "host": _own_host(self.control),
             "executor": list(process_id(_executor_pid())),
             "driver": list(self.driver),
+            "files": self.files if at_home else None,
             "sys_path": path,
             "log_level": self.log_level,
         }

@@ -29,6 +29,7 @@ CONTEXT_SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "0s",
 }
+LONGEST_SOCKET_FOLDER = 60
 IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
 
 
@@ -48,9 +49,12 @@ def own_session(folder: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.python.unix.domain.socket.dir": str(folder),
         **CONTEXT_SETTINGS,
+        "spark.python.unix.domain.socket.dir": str(folder),
     }
+    if len(str(folder)) > LONGEST_SOCKET_FOLDER:  # Spark refuses it; with TCP sockets it is slower, but works
+        settings["spark.python.unix.domain.socket.enabled"] = "false"
+        del settings["spark.python.unix.domain.socket.dir"]
     conf = SparkConf().setAll(list(settings.items()))
     if SparkContext._gateway is None:
         with open(folder / "spark.log", "ab") as output:

@@ -60,7 +60,8 @@ class SlotProcess:
         self._folder = Path(spec["folder"]) if spec["folder"] else None
         self._host: str = spec["host"]
         self._executor = ProcessId(*spec["executor"])
-        self._driver = ProcessId(*spec["driver"])  # to be looked for on the same machine only
+        self._driver = ProcessId(*spec["driver"])
+        self._files = Path(spec["files"]) if spec["files"] else None  # of the driver, where it is on this machine
         self._control = connect(Address(*spec["control"]), self._token)
         self._sending = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
@@ -339,14 +340,11 @@ class SlotProcess:
         os._exit(HUNG)
 
     def _orphaned(self) -> NoReturn:
-        """End the process; if it is the last one of a dead driver's run, the files of the run end with it."""
+        """End the process; the files of a dead driver end with its last slot."""
         if self._folder is not None:
             (self._folder / self._socket_name()).unlink(missing_ok=True)
-            if self._driver_is_dead():
-                for path in self._folder.glob(f"slot-{self.number}-*"):
-                    path.unlink(missing_ok=True)
-                if not list(self._folder.glob("slot-*")):
-                    self._remove_folders(self._folder)
+        if self._files is not None and self._driver_is_dead():
+            self._remove_files(self._files)
         os._exit(ORPHANED)
 
     def _driver_is_dead(self) -> bool:
@@ -359,15 +357,19 @@ class SlotProcess:
     def _socket_name(self) -> str:
         return f"slot-{self.number}-{os.getpid()}"
 
-    def _remove_folders(self, folder: Path) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        cluster_folder = folder.parent
-        if not cluster_folder.name.startswith(FOLDER_PREFIX) or any(cluster_folder.glob(f"{FOLDER_PREFIX}*")):
-            return  # another topology of the same driver still has slots
+    def _remove_files(self, files: Path) -> None:
+        if self._folder is not None:
+            for path in self._folder.glob(f"slot-{self.number}-*"):
+                path.unlink(missing_ok=True)
+            if any(self._folder.glob("slot-*")):
+                return  # another slot is the last one
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if any(files.glob(f"{FOLDER_PREFIX}*")):
+                return  # another topology of the same driver still has slots
         deadline = time.monotonic() + EXECUTOR_SECS
         while self._executor.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.05)  # the JVM writes there to its end
-        shutil.rmtree(cluster_folder, ignore_errors=True)
+            time.sleep(0.05)  # the driver's JVM, which ends before an executor, writes there to its end
+        shutil.rmtree(files, ignore_errors=True)
 
 
 def _stacks() -> str:

@@ -78,6 +78,7 @@ class Run:
             str(self._folder) if self._folder else None,
             process_id(os.getpid()),
             home(),
+            str(parent),
             tuple(path or str(Path.cwd()) for path in sys.path),
             str(Path.cwd()),
             dict(os.environ),
