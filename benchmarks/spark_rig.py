@@ -18,7 +18,7 @@ from benchmarks.machine import ROOT, environment
 from benchmarks.meter import SPOUT
 from pystorm_spark import SparkCluster
 from pystorm_spark.spark import topology as spark_topology
-from pystorm_spark.spark.session import CONTEXT_SETTINGS
+from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
 
 CORES = 2
 SLOTS = 2
@@ -46,6 +46,7 @@ def session(cores=CORES):
             "spark.sql.warehouse.dir": f"{private}/warehouse",
             "spark.python.unix.domain.socket.dir": private,
             **CONTEXT_SETTINGS,
+            **JVM_SETTINGS,
         }
         made = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
         try:

@@ -10,7 +10,6 @@ An edge inside one process needs no id: its two halves would cancel before they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pystorm_spark.runtime.rotating import RotatingMap
@@ -26,13 +25,15 @@ class Outcome(NamedTuple):
     acked: bool
 
 
-@dataclass(slots=True)
 class AckEntry:
     """What is known of one root."""
 
-    edges: int = 0
-    spout_task: int | None = None
-    failed: bool = False
+    __slots__ = ("edges", "failed", "spout_task")
+
+    def __init__(self) -> None:
+        self.edges = 0
+        self.spout_task: int | None = None
+        self.failed = False
 
 
 class AckLedger:
@@ -48,7 +49,7 @@ class AckLedger:
         entry = self._entry(root)
         entry.edges ^= edges
         entry.spout_task = spout_task
-        return self._settle(root, entry)
+        return None if entry.edges and not entry.failed else self._settle(root, entry)
 
     def ack(self, root: int, edges: int) -> Outcome | None:
         """Tuples were acked: the XOR of the edges they came along and of those they were sent on along."""

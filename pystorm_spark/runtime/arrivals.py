@@ -35,6 +35,10 @@ class Arrivals:
     def deliver(self, frames: Iterable[Frame]) -> None:
         self._delivered.extend(frames)
 
+    def is_waiting(self) -> bool:
+        """Whether something has not yet been taken in: it comes before what spouts have."""
+        return bool(self._delivered)
+
     def waiting_bytes(self) -> int:
         """The size of what has not yet been taken in."""
         return sum(len(frame.payload) for frame in list(self._delivered))
@@ -87,10 +91,14 @@ class Arrivals:
     def _take_runs(self, frame: TupleFrame, task: BoltTask) -> None:
         """The same for the common frame: every tuple belongs to one tree, and can be unpacked."""
         origin = self._origin(frame.source, frame.stream)
-        append = task.inbox.append
+        append, newest = task.inbox.append, self.branches.newest
         rows = iter(frame.rows)
         for root_id, home, edge, count in zip(frame.roots, frame.homes, frame.edges, frame.counts, strict=True):
-            branch = self._entered(root_id, home, edge)
+            branch = newest.get(root_id)
+            if branch is None:
+                branch = self._entered(root_id, home, edge)
+            else:
+                branch.edge ^= edge
             branch.open += count
             for values in islice(rows, count):
                 tup = Tuple()  # `new_tuple`, without the call

@@ -111,15 +111,22 @@ class Outbox:
         if not buffer.rows:
             self._open(buffer)
             buffer.in_runs = in_runs
-        members = tree.members()
-        for member in members:
-            assert isinstance(member, Travelling)
-            edge = self.edge_id()
-            buffer.roots.append(member.leave(edge))
-            buffer.homes.append(member.home())
-            buffer.edges.append(edge)
-        buffer.run = tree if in_runs else None
-        buffer.counts.append(1 if in_runs else len(members))
+        if isinstance(tree, Travelling):
+            self._anchor(buffer, tree)
+            buffer.run = tree
+            buffer.counts.append(1)
+        else:
+            members = tree.members()
+            for member in members:
+                assert isinstance(member, Travelling)
+                self._anchor(buffer, member)
+            buffer.counts.append(len(members))
+
+    def _anchor(self, buffer: TupleBuffer, member: Travelling) -> None:
+        edge = next(self._edge_ids, 0) or self.edge_id()
+        buffer.roots.append(member.leave(edge))
+        buffer.homes.append(member.home())
+        buffer.edges.append(edge)
 
     def _open(self, buffer: TupleBuffer) -> None:
         """Begin to fill `buffer`. Tuples of one task for another keep their order, also those of different streams."""

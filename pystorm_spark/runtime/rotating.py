@@ -25,8 +25,9 @@ class RotatingMap(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         for bucket in self._buckets:
-            if key in bucket:
-                return bucket[key]
+            value = bucket.get(key)
+            if value is not None:
+                return value
         return None
 
     def pop(self, key: K) -> V | None:

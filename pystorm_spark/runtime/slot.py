@@ -331,7 +331,7 @@ class Slot:
             collector.short_way = False
 
     def _has_room(self) -> bool:
-        if self.paused or self.outbox.waiting_bytes() > OUTBOX_BYTES:
+        if self.paused or self.arrivals.is_waiting() or self.outbox.waiting_bytes() > OUTBOX_BYTES:
             return False
         return self._queued() < BACKLOG
 

@@ -154,20 +154,23 @@ class SpoutTask(Task):
     def part_acked(self, root_id: int, edges: int) -> None:
         """A part of a tree has drained, here or elsewhere."""
         if root_id in self._left:
-            self._end(self._ledger.ack(root_id, edges))
+            outcome = self._ledger.ack(root_id, edges)
+            if outcome is not None:
+                self._end(outcome)
 
     def part_failed(self, root_id: int) -> None:
         if root_id in self._left:
-            self._end(self._ledger.fail(root_id))
+            outcome = self._ledger.fail(root_id)
+            if outcome is not None:
+                self._end(outcome)
 
     def reset_root(self, root_id: int) -> None:
         root = self._left.get(root_id)
         if root is not None:
             self.renew(root)
 
-    def _end(self, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            self.settle(self._left[outcome.root], outcome.acked)
+    def _end(self, outcome: Outcome) -> None:
+        self.settle(self._left[outcome.root], outcome.acked)
 
     # Outcomes.
 

@@ -18,7 +18,7 @@ from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.frames import LARGE_BYTES, Outbox, TupleBuffer
+from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, Outbox, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.values import ATOMS
 from pystorm_spark.topology.collector import SpoutOutputCollector
@@ -250,6 +250,10 @@ class Task:
                 break
         else:
             row = values
+            if tree is buffer.run and len(buffer.rows) < MOST_ROWS - 1:  # `Outbox.send`, without the call
+                buffer.counts[-1] += 1
+                buffer.rows.append(row)
+                return
         self.shop.outbox.send(buffer, row, tree)
 
     def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree, row: bytes | None = None) -> None:

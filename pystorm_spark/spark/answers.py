@@ -15,6 +15,7 @@ from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
+HOLD_STEP_SECS = 0.01
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
 
 if TYPE_CHECKING:
@@ -164,4 +165,4 @@ class Answering:
 
     def _hold(self, hold_secs: float) -> None:
         while self._exchanges.is_held(hold_secs):
-            time.sleep(0.002)
+            time.sleep(HOLD_STEP_SECS)

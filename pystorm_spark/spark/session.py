@@ -30,6 +30,8 @@ CONTEXT_SETTINGS = {
     "spark.locality.wait": "0s",
 }
 LONGEST_SOCKET_FOLDER = 60
+# For a JVM that does little but exchanges: a better compiler would take more time than it saves in the first minutes.
+JVM_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
 
 
@@ -50,6 +52,7 @@ def own_session(folder: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **CONTEXT_SETTINGS,
+        **JVM_SETTINGS,
         "spark.python.unix.domain.socket.dir": str(folder),
     }
     if len(str(folder)) > LONGEST_SOCKET_FOLDER:  # Spark refuses it; with TCP sockets it is slower, but works

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 BEAT_SECS = 0.5
 LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
 LONGEST_REST_SECS = 0.02
+SWITCH_SECS = 0.001  # that a busy task thread may keep the interpreter from the threads that answer exchanges
 HUNG, ORPHANED, CRASHED = 70, 71, 72  # exit codes
 START_LIMIT_KEY = "supervisor.worker.start.timeout.secs"
 DRIVER_SECS = 1.0  # for the driver to be gone after its connections
@@ -399,6 +400,7 @@ def main() -> None:
     """Run a slot by the specification that comes on the standard input: nothing secret shows in a list of processes."""
     spec = msgpack.unpackb(sys.stdin.buffer.read())
     sys.path[:] = spec["sys_path"]
+    sys.setswitchinterval(SWITCH_SECS)
     try:
         process = SlotProcess(spec)
     except WireError:
