@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import cloudpickle
 from py4j.protocol import Py4JError
-from pyspark import RDD
+from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
 from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, Tally, TopologyInfo
@@ -213,6 +214,8 @@ class Run:
 class SparkTopology(RunningTopology):
     """One topology on Spark, through all its runs."""
 
+    _warm: ClassVar[WeakSet[SparkContext]] = WeakSet()  # those that have run an exchange
+
     def __init__(
         self,
         name: str,
@@ -245,10 +248,14 @@ class SparkTopology(RunningTopology):
             self.activate()
 
     def _start_run(self, is_open: bool) -> None:
+        run, context = self.run, self._session.sparkContext
         with self._naming_the_cause():
-            self.run.driver.start(is_open)
+            run.driver.start(is_open)
+            if context not in self._warm:  # Spark's first exchange takes seconds: better here than when tuples wait
+                run.driver.warm_up()
+                self._warm.add(context)
         stream = self._session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-        writer = stream.writeStream.foreachBatch(self._batch).trigger(processingTime="0 seconds")
+        writer = stream.writeStream.foreachBatch(lambda *_: run.driver.batch()).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
         log_folder = self._checkpoint / f"trigger-{number}"
@@ -258,9 +265,6 @@ class SparkTopology(RunningTopology):
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
-
-    def _batch(self, _: Any, batch_id: int) -> None:
-        self.run.driver.batch()
 
     def _await_query(self, query: Any) -> None:
         try:

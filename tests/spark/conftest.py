@@ -17,13 +17,16 @@ SETTINGS = "PYSTORM_TEST_SPARK_SETTINGS"  # of the session, as JSON
 def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
 
+    from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.master": "local[2]",
         "spark.app.name": "pystorm-spark tests",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.python.unix.domain.socket.enabled": "true",
+        **CONTEXT_SETTINGS,
+        **JVM_SETTINGS,
         "spark.python.unix.domain.socket.dir": str(tmp_path_factory.mktemp("s")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         **json.loads(os.environ.get(SETTINGS, "{}")),
