@@ -16,6 +16,7 @@ from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
 HOLD_STEP_SECS = 0.01
+LOST = "lost"  # the status of an exchange that nobody can vouch for: the driver replaces the slot
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
 
 if TYPE_CHECKING:
@@ -98,13 +99,20 @@ class Exchanges:
             if answer is not None:
                 return answer, False
             answer = self._kept[number] = Answer()
-            deliver = self._slot.deliver if self._aside is None else self._aside.extend
-            for parcel in parcels:
-                if parcel == MISSED:
-                    self._missed = True
-                else:
-                    deliver(Frame(*frame) for frame in msgpack.unpackb(parcel))
+            try:
+                self._deliver(parcels)
+            except BaseException:
+                answer.give([LOST, epoch, []])  # nobody who asks again shall wait for ever
+                raise
             return answer, True
+
+    def _deliver(self, parcels: list[bytes]) -> None:
+        deliver = self._slot.deliver if self._aside is None else self._aside.extend
+        for parcel in parcels:
+            if parcel == MISSED:
+                self._missed = True
+            else:
+                deliver([Frame(*frame) for frame in msgpack.unpackb(parcel)])
 
     def is_held(self, hold_secs: float) -> bool:
         """Whether the answer is to wait: a slot that has hardly time for anything else fills its frames for a while."""
@@ -113,7 +121,11 @@ class Exchanges:
 
     def hand_out(self, answer: Answer, epoch: int, is_last: bool) -> None:
         """Give all who ask what the slot has for others."""
-        answer.give(self._taken(epoch, is_last))
+        content: list[Any] = [LOST, epoch, []]
+        try:
+            content = self._taken(epoch, is_last)
+        finally:
+            answer.give(content)
 
     def _taken(self, epoch: int, is_last: bool) -> list[Any]:
         """The last stage of a job could not carry frames anywhere: they stay in the outbox."""
