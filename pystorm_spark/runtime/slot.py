@@ -13,7 +13,6 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -33,6 +32,7 @@ from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.router import Port, Route, Subscription
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task, Workshop
+from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.context import TopologyContext
@@ -57,15 +57,6 @@ BACKLOG = 4096  # queued tuples above which spouts are not polled and no frame i
 OUTBOX_BYTES = 8 << 20  # sealed and not taken, above which spouts are not polled
 
 
-@dataclass(slots=True)
-class Timer:
-    """Something to do every `period` seconds."""
-
-    due: float
-    period: float
-    fire: Callable[[], None]
-
-
 class Slot:
     """The tasks of one process, turned by whoever owns it; all of a turn happens in the calling thread."""
 
@@ -85,8 +76,7 @@ class Slot:
         self._rng = rng
         self._local_ports: dict[int, Port] = {}  # by task
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
-        self._timers: list[Timer] = []
-        self._next_timer = math.inf
+        self._timers = Timers()
         self._hooks: list[WorkerHook] = []  # those that have been started
         self.tasks: dict[int, Task] = {}
         for task_id in plan.tasks_in(number):
@@ -220,19 +210,7 @@ class Slot:
                     self._every(period, partial(self._tell_metrics, any_task))
 
     def _every(self, period: float, fire: Callable[[], None]) -> Timer:
-        timer = Timer(self.clock.monotonic() + period, period, fire)
-        self._timers.append(timer)
-        self._next_timer = min(timer.due for timer in self._timers)
-        return timer
-
-    def _run_timers(self, now: float) -> None:
-        for timer in self._timers:
-            if timer.due <= now:
-                # A slot that was held up does not make up for what it missed.
-                missed = (now - timer.due) // timer.period
-                timer.due += timer.period * (missed + 1)
-                timer.fire()
-        self._next_timer = min(timer.due for timer in self._timers)
+        return self._timers.every(period, self.clock.monotonic(), fire)
 
     def _rotate(self) -> None:
         # Not in step: what a slot that was held up has just emitted must have its whole timeout, too.
@@ -253,7 +231,7 @@ class Slot:
         """When the next timer fires or a paused spout may be called again, on the monotonic clock."""
         paused = [task.next_poll() for task in self.spouts]
         now = self.clock.monotonic()
-        return min([self._next_timer, *(when for when in paused if when > now)])
+        return min([self._timers.next_due, *(when for when in paused if when > now)])
 
     # Turning.
 
@@ -300,8 +278,8 @@ class Slot:
         busy = self._shop.run_posted()
         self._open_short_way()
         busy |= self.arrivals.take_in(lambda: self._queued() < BACKLOG)
-        if now >= self._next_timer:
-            self._run_timers(now)
+        if now >= self._timers.next_due:
+            self._timers.run(now)
             busy = True
         until = now + TURN_SECS
         busy |= self._run_bolts(until) > 0
