@@ -88,7 +88,6 @@ def _told(jobs, stages):
         "jobs": f"{len(jobs)}",
         "exchanges in a job": f"{statistics.median(exchanges for _, exchanges, _ in jobs):.0f}",
         "an exchange, in the driver": _ms(1000 * each for each in per_exchange),
-        "held by a busy slot, at most": _ms(1000 * order.hold_secs for order, _, _ in jobs),
         "stage, from submitted to completed": _ms(in_stages),
         "task, running": _ms(s.executorRunTime() / n for s, n in zip(stages, tasks, strict=True)),
         "task, CPU of the JVM": _ms(s.executorCpuTime() / 1e6 / n for s, n in zip(stages, tasks, strict=True)),

@@ -9,7 +9,7 @@ from benchmarks.components import DevNullBolt, SentenceSpout
 from benchmarks.meter import Spread
 from benchmarks.spark_rig import SLOTS, SparkRig, exchanges_noted
 from pystorm_spark import TopologyBuilder
-from pystorm_spark.spark.exchange import run_chain
+from pystorm_spark.spark.exchange import make_chain
 
 BAR = 1.2  # times the bare chain
 EXCHANGES = 8  # in a chain
@@ -61,12 +61,12 @@ def _topology():
 
 def _orders(last):
     """Orders as the driver gives them, after its own `last` one; at rest it gives no more."""
-    return (replace(last, job=job, hold_secs=0.0) for job in itertools.count(last.job + 1))
+    return (replace(last, job=job) for job in itertools.count(last.job + 1))
 
 
 def _exchanges(sc, order):
     began = time.monotonic()
-    statuses = run_chain(sc, order, EXCHANGES)
+    statuses = dict(make_chain(sc, order, EXCHANGES).collect())
     took = time.monotonic() - began
     if set(statuses.values()) != {"ok"}:
         raise RuntimeError(f"the slots did not take part: {statuses}")

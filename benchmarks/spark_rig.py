@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from benchmarks.machine import ROOT, environment
 from benchmarks.meter import SPOUT
 from pystorm_spark import SparkCluster
-from pystorm_spark.spark import topology as spark_topology
+from pystorm_spark.spark.exchange import Chains
 from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
 
 CORES = 2
@@ -74,19 +74,19 @@ def cluster(cores=CORES):
 @contextmanager
 def exchanges_noted():
     """[(order, exchanges, seconds)] of the jobs that drivers run meanwhile, as the driver sees them."""
-    noted, run_chain = [], spark_topology.run_chain
+    noted, run = [], Chains.run
 
-    def run_and_note(sc, order, exchanges):
+    def run_and_note(chains, order, exchanges):
         began = time.monotonic()
-        statuses = run_chain(sc, order, exchanges)
+        statuses = run(chains, order, exchanges)
         noted.append((order, exchanges, time.monotonic() - began))
         return statuses
 
-    spark_topology.run_chain = run_and_note
+    Chains.run = run_and_note
     try:
         yield noted
     finally:
-        spark_topology.run_chain = run_chain
+        Chains.run = run
 
 
 def environment_with_spark(spark, **packages):

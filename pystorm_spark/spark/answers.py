@@ -15,6 +15,7 @@ from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
+HOLD_SECS = 0.1  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
 HOLD_STEP_SECS = 0.01
 LOST = "lost"  # the status of an exchange that nobody can vouch for: the driver replaces the slot
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
@@ -114,10 +115,10 @@ class Exchanges:
             else:
                 deliver([Frame(*frame) for frame in msgpack.unpackb(parcel)])
 
-    def is_held(self, hold_secs: float) -> bool:
+    def is_held(self) -> bool:
         """Whether the answer is to wait: a slot that has hardly time for anything else fills its frames for a while."""
         since = self._now() - self._answered_at
-        return since < hold_secs and self._worked_secs > BUSY_SHARE * since
+        return since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since
 
     def hand_out(self, answer: Answer, epoch: int, is_last: bool) -> None:
         """Give all who ask what the slot has for others."""
@@ -164,17 +165,11 @@ class Answering:
         while True:
             connection.send(self._answer(*connection.receive()))
 
-    def _answer(
-        self, epoch: int, job: int, number: int, hold_secs: float, is_last: bool, parcels: list[bytes]
-    ) -> list[Any]:
+    def _answer(self, epoch: int, job: int, number: int, is_last: bool, parcels: list[bytes]) -> list[Any]:
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
         if is_first:
             self._process.wake()
-            if not is_last:
-                self._hold(hold_secs)
+            while not is_last and self._exchanges.is_held():
+                time.sleep(HOLD_STEP_SECS)
             self._exchanges.hand_out(answer, epoch, is_last)
         return answer.wait()
-
-    def _hold(self, hold_secs: float) -> None:
-        while self._exchanges.is_held(hold_secs):
-            time.sleep(HOLD_STEP_SECS)

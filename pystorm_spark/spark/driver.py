@@ -22,8 +22,6 @@ from pystorm_spark.spark.wire import Address
 log = logging.getLogger(__name__)
 
 COMMIT_SECS = 1.0
-EXCHANGE_SHARE = 0.2  # of the time may be spent on exchanging
-LONGEST_HOLD_SECS = 0.25
 FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
 START_SECS = 120.0  # for all slots to open, by their own clocks
 ANSWER_SECS = 30.0  # for slots that are busy with user code
@@ -81,7 +79,6 @@ class Driver:
         self._job = 0
         self._failed_jobs = 0
         self._exchanges = FEWEST_EXCHANGES
-        self._hold_secs = 0.0
 
     # What slots say; called in the listening threads.
 
@@ -278,7 +275,7 @@ class Driver:
             self._with_frames.clear()
             self._job += 1
             addresses = tuple(link.address for link in self.slots.values() if link is not None and link.address)
-            order = Order(self.epoch, self._job, self._hold_secs, self._token, addresses)
+            order = Order(self.epoch, self._job, self._token, addresses)
         began = self._changed.monotonic()
         try:
             statuses = self._engine.exchange(order, self._exchanges)
@@ -305,15 +302,11 @@ class Driver:
         self._recover()
 
     def _pace(self, took: float) -> None:
-        """Longer chains while there is more to move; frames are held so that exchanging takes its share and no more."""
-        per_exchange = took / (self._exchanges + 1)
-        cost = max(0.001, per_exchange - self._hold_secs)
-        self._hold_secs = min(LONGEST_HOLD_SECS, cost * (1 - EXCHANGE_SHARE) / EXCHANGE_SHARE)
+        """Chains of about the commit interval while there is more to move; each doubles or halves, or stays."""
         with self._changed:
-            if self._with_frames:
-                wanted = max(FEWEST_EXCHANGES, int(COMMIT_SECS / max(per_exchange, 0.005)))
-                self._exchanges = min(MOST_EXCHANGES, 2 * self._exchanges, wanted)
-            else:
+            if self._with_frames and took < COMMIT_SECS / 2:
+                self._exchanges = min(MOST_EXCHANGES, 2 * self._exchanges)
+            elif not self._with_frames or took > 2 * COMMIT_SECS:
                 self._exchanges = max(FEWEST_EXCHANGES, self._exchanges // 2)
 
     def _await_end_of(self, slots: list[int]) -> None:

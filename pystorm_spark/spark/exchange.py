@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from pyspark import RDD, SparkContext
@@ -27,7 +28,6 @@ class Order:
 
     epoch: int
     job: int
-    hold_secs: float
     token: bytes
     addresses: tuple[Address, ...]  # of the slots, by number
 
@@ -57,7 +57,7 @@ class Visit:
     def request(self, parcels: list[bytes]) -> list[Any]:
         """What the slot is asked: to take `parcels` in, and to hand out what it has."""
         order = self.order
-        return [order.epoch, order.job, self.number, order.hold_secs, self.is_last, parcels]
+        return [order.epoch, order.job, self.number, self.is_last, parcels]
 
     def output(self, status: str, answer: list[Any]) -> list[Any]:
         """The parcels for the slots; all of them must know if what the next stage brings is not all there was."""
@@ -81,14 +81,44 @@ class WholeInput(NoOpSerializer):
             yield parcel
 
 
-def run_chain(sc: SparkContext, order: Order, exchanges: int) -> dict[int, str]:
-    """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "missed", "refused" or "lost"}."""
+class Chains:
+    """Runs one chain of exchanges after the other, and makes the next one while the last one runs.
+
+    Making one takes as long as some exchanges: many small calls into the JVM, in which nothing would move.
+    """
+
+    def __init__(self, sc: SparkContext) -> None:
+        self._sc = sc
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="pystorm-chains")
+        self._next: tuple[Order, int, Future[RDD[Any]]] | None = None
+
+    def run(self, order: Order, exchanges: int) -> dict[int, str]:
+        """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "missed", "refused" or "lost"}."""
+        chain = self._made(order, exchanges)
+        following = replace(order, job=order.job + 1)
+        self._next = following, exchanges, self._maker.submit(make_chain, self._sc, following, exchanges)
+        return dict(chain.collect())
+
+    def _made(self, order: Order, exchanges: int) -> RDD[Any]:
+        made, self._next = self._next, None
+        if made is not None and made[:2] == (order, exchanges):
+            return made[2].result()
+        return make_chain(self._sc, order, exchanges)
+
+    def close(self) -> None:
+        self._maker.shutdown()
+
+
+def make_chain(sc: SparkContext, order: Order, exchanges: int) -> RDD[Any]:
+    """An RDD that is (slot, status) of `exchanges` exchanges; collecting it runs them."""
     slots = len(order.addresses)
     rdd: RDD[Any] = sc.parallelize([], slots)
     for number in range(exchanges):
         # Not preserving the partitioning: an RDD that Spark takes for partitioned already is not shuffled.
         rdd = _shuffled(rdd.mapPartitionsWithIndex(Visit(order, number, is_last=False)), slots)
-    return dict(rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True)).collect())
+    rdd = rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True))
+    rdd._jrdd  # noqa: B018 - made when it is first asked for
+    return rdd
 
 
 def _shuffled(keyed: RDD[Any], slots: int) -> RDD[Any]:

@@ -29,7 +29,7 @@ from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
-from pystorm_spark.spark.exchange import Order, run_chain
+from pystorm_spark.spark.exchange import Chains, Order
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import process_id
@@ -85,6 +85,7 @@ class Run:
             dict(os.environ),
             log_level(),
         )
+        self._chains = Chains(session.sparkContext)
         self._pins: list[RDD[int]] = []  # what keeps executors that have slots
         self._first = random.randrange(1 << 16)  # not all topologies begin with the same executor
         self._asked = itertools.count(1)
@@ -104,7 +105,7 @@ class Run:
         self.jobs += 1
         self._exchanging = True
         try:
-            return run_chain(self._session.sparkContext, order, exchanges)
+            return self._chains.run(order, exchanges)
         except SPARK_ERRORS as exc:
             raise StormError(reason(exc)) from exc
         finally:
@@ -202,6 +203,7 @@ class Run:
         self.driver.stop()
         self._control.await_end(starting, START_SECS)
         self._control.close()
+        self._chains.close()
         with contextlib.suppress(Py4JError):  # the session may have ended before
             for pin in self._pins:
                 pin.unpersist()

@@ -283,14 +283,14 @@ class SimulatedProcess(SlotProcess):
             self.simulation.soon(lambda: reply("lost", []))
 
     def _take_in(self, request, reply):
-        epoch, job, number, hold_secs, is_last, parcels = request
+        epoch, job, number, is_last, parcels = request
         self.passes("taking in")
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
         if is_first:
             self._note_arrival(epoch, parcels)
             self.passes("taken in")
             self.wake()
-            self._hand_out(answer, epoch, is_last, 0.0 if is_last else hold_secs)
+            self._hand_out(answer, epoch, is_last)
         self._reply(answer, reply)
 
     def _note_arrival(self, epoch, parcels):
@@ -302,9 +302,9 @@ class SimulatedProcess(SlotProcess):
             for _, payload in msgpack.unpackb(parcel):
                 self.taken_in[payload] = epoch
 
-    def _hand_out(self, answer, epoch, is_last, hold_secs):
-        if self._exchanges.is_held(hold_secs) or self.stalled_until > self.simulation.now:
-            self._again(lambda: self._hand_out(answer, epoch, is_last, hold_secs))
+    def _hand_out(self, answer, epoch, is_last):
+        if (not is_last and self._exchanges.is_held()) or self.stalled_until > self.simulation.now:
+            self._again(lambda: self._hand_out(answer, epoch, is_last))
             return
         self.passes("handing out")
         self._exchanges.hand_out(answer, epoch, is_last)
