@@ -168,7 +168,7 @@ class Answering:
     def _answer(self, epoch: int, job: int, number: int, is_last: bool, parcels: list[bytes]) -> list[Any]:
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
         if is_first:
-            self._process.wake()
+            self._process.took_in()
             while not is_last and self._exchanges.is_held():
                 time.sleep(HOLD_STEP_SECS)
             self._exchanges.hand_out(answer, epoch, is_last)

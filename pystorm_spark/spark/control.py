@@ -158,6 +158,10 @@ class Control:
         if message["kind"] == "doing":
             link.doing = message["what"]
             return
+        if message["kind"] == "full":
+            link.inbox_bytes = message["inbox_bytes"]
+            self._tell_lease()  # at once: in half a second slots could send it hundreds of megabytes more
+            return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
             link.has_frames = message["has_frames"]
@@ -174,10 +178,14 @@ class Control:
             if slept > 2 * LEASE_SECS:  # this process was held up, and has not heard what slots said meanwhile
                 for link in links:
                     link.heard_at += slept - LEASE_SECS
-            paused = any(link.inbox_bytes > self._inbox_limit for link in links)
-            for link in links:
-                link.tell("lease", paused=paused)
+            self._tell_lease()
             self._listener.on_lease()
+
+    def _tell_lease(self) -> None:
+        links = list(self._links)
+        paused = any(link.inbox_bytes > self._inbox_limit for link in links)
+        for link in links:
+            link.tell("lease", paused=paused)
 
 
 def check_versions(ours: dict[str, str], theirs: dict[str, str]) -> None:

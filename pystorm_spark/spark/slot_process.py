@@ -287,6 +287,13 @@ class SlotProcess:
         """An exchange has emptied the outbox; the next frames are news again."""
         self._told_frames = False
 
+    def took_in(self) -> None:
+        """An exchange has brought something."""
+        self.wake()
+        size = self.slot.inbox_bytes()
+        if size > self.slot.plan.conf["topology.slot.inbox.max.bytes"]:
+            self.tell("full", inbox_bytes=size)
+
     def wake(self) -> None:
         self._wake.set()
 
