@@ -17,6 +17,9 @@ from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import Branch, join
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
+BACKLOG = 4096  # queued tuples above which nothing is taken in
+BACKLOG_BYTES = 8 << 20  # the same for large ones, by the size of the last
+
 
 class Arrivals:
     """What was delivered to a slot, and the parts of trees that came with it."""
@@ -29,6 +32,7 @@ class Arrivals:
         self._tasks = tasks
         self._outbox = outbox
         self._delivered: deque[Frame] = deque()
+        self._row_bytes = 1.0  # of the tuples that were taken in last
         self._origins: dict[tuple[int, str], Origin] = {}
         outbox.forget = lambda branch: self.branches.pop(branch.root_id)
 
@@ -52,15 +56,17 @@ class Arrivals:
         """A message timeout has passed."""
         self.branches.rotate()
 
-    def take_in(self, has_room: Callable[[], bool]) -> bool:
+    def take_in(self, queued: Callable[[], int]) -> bool:
         """Unpack what was delivered while there is room for it: packed it takes a tenth of the memory."""
         took = bool(self._delivered)
-        while self._delivered and has_room():
-            frame = decode(self._delivered.popleft().payload, self._codec)
+        while self._delivered and queued() < min(BACKLOG, BACKLOG_BYTES / self._row_bytes):
+            payload = self._delivered.popleft().payload
+            frame = decode(payload, self._codec)
             task = self._tasks.get(frame.target)
             if isinstance(frame, AckFrame) and isinstance(task, SpoutTask):
                 _take_acks(frame, task)
             elif isinstance(frame, TupleFrame) and isinstance(task, BoltTask):
+                self._row_bytes = len(payload) / max(1, len(frame.rows))
                 self._take_tuples(frame, task)
             else:
                 raise SerializationError(f"a frame came for task {frame.target}, which is not in this slot")

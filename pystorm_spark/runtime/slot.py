@@ -22,7 +22,7 @@ import cloudpickle
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.consumer import TaskInfo
-from pystorm_spark.runtime.arrivals import Arrivals
+from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.components import load_component
@@ -53,7 +53,6 @@ MOST_ROUND_POLLS = 512
 SPOUT_POLLS = 32  # of one spout, before it is the next one's turn
 POLL_ROUNDS = 16  # in one turn
 ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
-BACKLOG = 4096  # queued tuples above which spouts are not polled and no frame is unpacked
 OUTBOX_BYTES = 8 << 20  # sealed and not taken, above which spouts are not polled
 
 
@@ -277,7 +276,7 @@ class Slot:
             spout.collector.now = now
         busy = self._shop.run_posted()
         self._open_short_way()
-        busy |= self.arrivals.take_in(lambda: self._queued() < BACKLOG)
+        busy |= self.arrivals.take_in(self._queued)
         if now >= self._timers.next_due:
             self._timers.run(now)
             busy = True

@@ -29,6 +29,17 @@ def test_too_few_open_files_are_refused_with_the_limit_and_the_way_to_raise_it(f
         SparkCluster()
 
 
+def test_a_process_that_has_no_open_file_left_is_told_the_same(file_limit):
+    held = [open(os.devnull) for _ in range(60)]  # noqa: SIM115 - closed below
+    try:
+        file_limit(40)
+        with pytest.raises(StormError, match=r"may have 40 files open"):
+            check_open_files()
+    finally:
+        for file in held:
+            file.close()
+
+
 def test_too_few_open_files_for_the_jvm_are_refused_before_it_starts():
     code = "from pystorm_spark import SparkCluster; SparkCluster()"
     command = f"ulimit -n 256; exec {sys.executable} -c '{code}'"
