@@ -26,9 +26,12 @@ def cluster(engine, request):
 @pytest.fixture(autouse=True)
 def without_the_test_module(request):
     """Send components of the test module by value: slots start quicker when they need not import it, and pytest."""
-    cloudpickle.register_pickle_by_value(request.module)
+    in_slots = request.node.get_closest_marker("spark") is not None
+    if in_slots:
+        cloudpickle.register_pickle_by_value(request.module)
     yield
-    cloudpickle.unregister_pickle_by_value(request.module)
+    if in_slots:
+        cloudpickle.unregister_pickle_by_value(request.module)
 
 
 @pytest.fixture(autouse=True)
