@@ -14,7 +14,7 @@ import pystorm_spark.runtime.slot as runtime_slot
 from tests.spark.simulation.run import run
 from tests.spark.simulation.scenario import CRASH_POINTS, CRASHES, MISHAPS, Fault, Scenario, scenario_of, scenarios
 
-SEEDS = range(400)
+SEEDS = range(200)
 BLOCKS = 8  # of seeds, so that a failure is known early
 
 FOUND = {
