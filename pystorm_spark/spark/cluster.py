@@ -13,10 +13,10 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
 from pystorm_spark.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
-from pystorm_spark.spark.checkpoint_lock import CheckpointLock, checkpoint_folder
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.session import own_session, prepare_session

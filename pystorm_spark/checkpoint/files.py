@@ -1,0 +1,143 @@
+"""Internal. Files: where the files of a checkpoint are. PosixFiles: a folder that has a path."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from pystorm_spark.checkpoint.crash_points import crash_point
+from pystorm_spark.errors import CheckpointError
+
+# A name, and what is behind it while the file is being written.
+OURS = re.compile(r"(manifest-[0-9]{20}|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
+
+
+class Files(Protocol):
+    """Files by name in one place. What goes wrong with one is a `CheckpointError` that names its path."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make the file, or replace it: all of it or nothing, and what is there when this returns stays there."""
+        ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def size(self, name: str) -> int: ...
+
+    def names(self) -> list[str]:
+        """All files of a checkpoint that are there, unfinished ones included, and no others."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove the file, which may be gone already."""
+        ...
+
+    def path(self, name: str) -> str:
+        """Where the file is, for an error message."""
+        ...
+
+
+def step(name: str, done: str) -> str:
+    """The crash point after something was `done` with the file of that name."""
+    return f"{'manifest' if name.startswith('manifest-') else 'part'}-{done}"
+
+
+class PosixFiles:
+    """The files of a checkpoint in a folder of this user, which is made if it is missing.
+
+    A state may hold pickled values, and they are code: what another user could have written is not read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with _told(folder, "cannot be used"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            _refuse_strangers(folder, os.stat(folder))
+            os.listdir(folder)
+
+    def write(self, name: str, data: bytes) -> None:
+        path = self._path(name)
+        temporary = path.with_name(f"{name}.{secrets.token_hex(4)}.tmp")
+        with _told(path, "cannot be written"):
+            try:
+                _write_new(temporary, data)
+                crash_point(step(name, "written"))
+                temporary.rename(path)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink()
+                raise
+            self._sync()
+        crash_point(step(name, "renamed"))
+
+    def read(self, name: str) -> bytes:
+        path = self._path(name)
+        with _told(path, "cannot be read"), open(path, "rb") as file:
+            _refuse_strangers(path, os.fstat(file.fileno()))
+            return file.read()
+
+    def size(self, name: str) -> int:
+        path = self._path(name)
+        with _told(path, "cannot be read"):
+            return path.stat().st_size
+
+    def names(self) -> list[str]:
+        with _told(self._folder, "cannot be read"):
+            return [name for name in os.listdir(self._folder) if OURS.fullmatch(name)]
+
+    def remove(self, name: str) -> None:
+        path = self._path(name)
+        with _told(path, "cannot be removed"):
+            path.unlink(missing_ok=True)
+        crash_point("file-removed")
+
+    def path(self, name: str) -> str:
+        return str(self._folder / name)
+
+    def _path(self, name: str) -> Path:
+        if not OURS.fullmatch(name):
+            raise CheckpointError(f"{name!r} is no name of a checkpoint's file, in {str(self._folder)!r}")
+        return self._folder / name
+
+    def _sync(self) -> None:
+        handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _told(path: Path, problem: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise CheckpointError(f"the checkpoint {str(path)!r} {problem}: {exc.strerror or exc}") from exc
+
+
+def _refuse_strangers(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        problem = f"belongs to the user {status.st_uid}, not to {os.geteuid()}"
+    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        problem = f"can be written by others (its mode is {stat.S_IMODE(status.st_mode):04o})"
+    else:
+        return
+    raise CheckpointError(
+        f"the checkpoint {str(path)!r} {problem}: a state may hold pickled values, which are code, so only what "
+        "nobody else can write is read; run as its owner, or `chmod go-w` it if you trust what it holds"
+    )

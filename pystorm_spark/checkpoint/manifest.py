@@ -1,0 +1,79 @@
+"""Internal. Manifest: one commit, as the list of the parts that make up the state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgpack
+
+from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, opened, sealed
+from pystorm_spark.checkpoint.part import Part, TaskKey
+from pystorm_spark.errors import CheckpointError
+
+MAGIC = b"PSSM"
+MAX_BYTES = 1 << 28  # more than any number of parts takes
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The state of a topology after the commit `txid`."""
+
+    topology: str
+    txid: int
+    parts: tuple[Part, ...] = ()  # oldest first
+    tasks: dict[str, int] = field(default_factory=dict)  # {stateful component: number of its tasks}
+    schemas: dict[str, int] = field(default_factory=dict)  # {stateful component: version of its state}
+    acked: tuple[Part, ...] = ()  # message ids that this commit acks; the next one has its own
+    extra: dict[str, Any] = field(default_factory=dict)  # few and plain values
+    version: int = FORMAT_VERSION
+
+    def needed(self, tasks: Collection[TaskKey]) -> tuple[Part, ...]:
+        """The parts, oldest first, that make up the state of `tasks`.
+
+        A part may hold other tasks as well, and some whose section is superseded by a full part behind it:
+        `read_sections` leaves both out.
+        """
+        wanted = set(tasks)
+        chosen = []
+        for part in reversed(self.parts):
+            if not wanted.isdisjoint(part.tasks):
+                chosen.append(part)
+                if part.is_full:
+                    wanted.difference_update(part.tasks)
+        return tuple(reversed(chosen))
+
+    def pruned(self) -> Manifest:
+        """This without the parts that nothing is read from any more."""
+        return replace(self, parts=self.needed({task for part in self.parts for task in part.tasks}))
+
+    def merged(self, old: Sequence[Part], new: Part) -> Manifest:
+        """This with `new` in place of the parts `old` that were merged to it; parts may have come since."""
+        newest, gone = old[-1], set(old)
+        if missing := gone.difference(self.parts):
+            raise ValueError(f"merged parts that are not in the manifest: {sorted(part.name for part in missing)}")
+        parts = (new if part == newest else part for part in self.parts if part == newest or part not in gone)
+        return replace(self, parts=tuple(parts))
+
+    def file_names(self) -> set[str]:
+        """The files that this commit needs beside its manifest."""
+        return {part.name for part in (*self.parts, *self.acked)}
+
+    def to_bytes(self) -> bytes:
+        """The file of this manifest."""
+        parts, acked = ([part.to_plain() for part in some] for some in (self.parts, self.acked))
+        plain = [self.topology, self.txid, parts, self.tasks, self.schemas, acked, self.extra]
+        return sealed(MAGIC, [msgpack.packb(plain, unicode_errors="surrogatepass")])
+
+    @classmethod
+    def from_bytes(cls, file: bytes, path: str) -> Manifest:
+        """The manifest in `file`, which was found at `path`."""
+        content = opened(MAGIC, file, path)
+        try:
+            plain = msgpack.unpackb(content, unicode_errors="surrogatepass", strict_map_key=False)
+            topology, txid, parts, tasks, schemas, acked, extra = plain
+            read, done = (tuple(map(Part.from_plain, some)) for some in (parts, acked))
+        except (ValueError, TypeError, msgpack.UnpackException) as exc:
+            raise CheckpointError(f"the manifest {path!r} cannot be understood: {exc}") from exc
+        return cls(topology, txid, read, tasks, schemas, done, extra)

@@ -1,0 +1,91 @@
+"""Internal. Part: one file with the state of some tasks, or its changes; a section of bytes for each."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgpack
+
+from pystorm_spark.checkpoint.envelope import checksum_of, opened, sealed
+from pystorm_spark.checkpoint.files import Files
+from pystorm_spark.errors import CheckpointError
+
+MAGIC = b"PSSP"
+HEADER = struct.Struct(">I")  # bytes of the header
+
+
+class TaskKey(NamedTuple):
+    """A task across restarts: its task id may change, this does not."""
+
+    component: str
+    index: int  # type: ignore[assignment]  # it hides a method of tuples, which nobody calls
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is known of a file of sections before it is read."""
+
+    name: str
+    size: int
+    checksum: bytes
+    tasks: tuple[TaskKey, ...]
+    is_full: bool  # all of its tasks' state: what is older is not needed for them
+
+    def to_plain(self) -> list[Any]:
+        """This as what msgpack packs."""
+        return [self.name, self.size, self.checksum, [[*task] for task in self.tasks], self.is_full]
+
+    @classmethod
+    def from_plain(cls, plain: Iterable[Any]) -> Part:
+        """What `to_plain` was called on."""
+        name, size, checksum, tasks, is_full = plain
+        return cls(name, size, checksum, tuple(TaskKey(*task) for task in tasks), is_full)
+
+
+def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_full: bool) -> Part:
+    """Write `sections` to a new file; `name` is the beginning of its name, the rest makes it unlike any other."""
+    header = msgpack.packb([[*task, len(section)] for task, section in sections.items()])
+    file = sealed(MAGIC, [HEADER.pack(len(header)), header, *sections.values()])
+    part = Part(f"{name}-{secrets.token_hex(4)}.part", len(file), checksum_of(file), tuple(sections), is_full)
+    files.write(part.name, file)
+    return part
+
+
+def read_part(files: Files, part: Part, tasks: Collection[TaskKey]) -> dict[TaskKey, bytes]:
+    """The sections of those of `tasks` that the part has."""
+    content = opened(MAGIC, _verified(files, part), files.path(part.name))
+    end = HEADER.size + HEADER.unpack_from(content)[0]
+    sections = {}
+    for component, index, size in msgpack.unpackb(content[HEADER.size : end]):
+        task = TaskKey(component, index)
+        if task in tasks:
+            sections[task] = bytes(content[end : end + size])
+        end += size
+    return sections
+
+
+def _verified(files: Files, part: Part) -> bytes:
+    path = files.path(part.name)
+    size = files.size(part.name)  # before memory is taken for a file that is not what was written
+    if size != part.size:
+        raise CheckpointError(f"the checkpoint file {path!r} is damaged: it has {size} bytes instead of {part.size}")
+    file = files.read(part.name)
+    if checksum_of(file) != part.checksum:
+        raise CheckpointError(f"the checkpoint file {path!r} is damaged, or not the file that was committed")
+    return file
+
+
+def read_sections(files: Files, parts: Iterable[Part], tasks: Collection[TaskKey]) -> dict[TaskKey, list[bytes]]:
+    """The sections of `tasks` in `parts`, oldest first: those that make up the state, without what is superseded."""
+    found: dict[TaskKey, list[bytes]] = {}
+    for part in parts:
+        for task, section in read_part(files, part, tasks).items():
+            if part.is_full:
+                found[task] = [section]
+            else:
+                found.setdefault(task, []).append(section)
+    return found

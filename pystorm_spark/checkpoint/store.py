@@ -1,0 +1,129 @@
+"""Internal. CheckpointStore: the commits of one topology in one place."""
+
+from __future__ import annotations
+
+import logging
+
+from pystorm_spark.checkpoint.envelope import ForeignError
+from pystorm_spark.checkpoint.files import Files
+from pystorm_spark.checkpoint.manifest import MAX_BYTES, Manifest
+from pystorm_spark.checkpoint.part import read_part
+from pystorm_spark.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+
+
+class CheckpointStore:
+    """The last commits of a topology. It has one writer: whoever holds the `CheckpointLock`.
+
+    To open one only reads. Who goes on to write calls `clean` first, before any part is written: it makes the first
+    manifest, and so parts without a manifest are a state that was lost, which is refused and not taken for none.
+    """
+
+    def __init__(self, files: Files, topology: str, keep: int = 2, allow_older: bool = False) -> None:
+        self._files = files
+        self._topology = topology
+        self._keep = keep
+        self._garbage: set[str] = set()  # what could not be removed when it was time to
+        self._kept = self._read_kept(allow_older)  # oldest first
+
+    @property
+    def last(self) -> Manifest | None:
+        """The last commit; None if there was none and `clean` has not been called yet."""
+        return self._kept[-1] if self._kept else None
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make `manifest` the last commit, then remove what only commits that are not kept any more needed.
+
+        Files that no commit has needed yet are let be: others may have written them for the next one.
+        """
+        if manifest.topology != self._topology or (self.last is not None and manifest.txid <= self.last.txid):
+            raise ValueError(f"{manifest.topology} {manifest.txid} cannot follow {self.last}")
+        self._write(manifest)
+        while len(self._kept) > self._keep:
+            old = self._kept.pop(0)
+            self._garbage |= {_name(old.txid), *old.file_names()}
+        self._remove_garbage()
+
+    def clean(self) -> None:
+        """Remove the files that no kept commit needs, and make the first manifest if there is none.
+
+        Only while nobody writes: at the start, or when all that was written for the next commit has been given up.
+        """
+        if self.last is None:
+            self._write(Manifest(self._topology, txid=0))
+        self._garbage.update(self._files.names())
+        self._remove_garbage()
+
+    def _write(self, manifest: Manifest) -> None:
+        name = _name(manifest.txid)
+        try:
+            self._files.write(name, manifest.to_bytes())
+        except BaseException:
+            self._garbage.add(name)  # it may be there all the same, if only the folder could not be synced
+            raise
+        self._kept.append(manifest)
+
+    def _remove_garbage(self) -> None:
+        self._garbage -= {name for manifest in self._kept for name in (_name(manifest.txid), *manifest.file_names())}
+        # Manifests go first: one that is there has all of its parts.
+        for name in sorted(self._garbage, key=lambda name: (not name.startswith("manifest-"), name)):
+            try:
+                self._files.remove(name)
+            except CheckpointError as exc:  # the commit stands nevertheless
+                log.warning("%s; it is tried again at the next commit", exc)
+                return
+            self._garbage.remove(name)
+
+    def _read_kept(self, allow_older: bool) -> list[Manifest]:
+        names = self._files.names()
+        newest_first = sorted((name for name in names if _is_manifest(name)), reverse=True)
+        kept: list[Manifest] = []
+        for name in newest_first:
+            try:
+                manifest = self._read(name, set(names))
+                if allow_older and not kept:
+                    self._verify(manifest)
+            except ForeignError:
+                raise
+            except CheckpointError as exc:
+                if not kept and not allow_older:
+                    raise
+                log.warning("%s; the commit is left out", exc)
+            else:
+                kept.insert(0, manifest)
+            if len(kept) == self._keep:
+                break
+        if not kept and any(name.endswith(".part") for name in names):
+            raise CheckpointError(
+                f"the checkpoint {self._files.path('')!r} holds state, but no manifest that can be read and says what "
+                "belongs to it: restore one from a copy, or name another folder to begin anew"
+            )
+        return kept
+
+    def _read(self, name: str, names: set[str]) -> Manifest:
+        path = self._files.path(name)
+        size = self._files.size(name)
+        if size > MAX_BYTES:
+            raise CheckpointError(f"the manifest {path!r} is damaged: it has {size} bytes")
+        manifest = Manifest.from_bytes(self._files.read(name), path)
+        if manifest.topology != self._topology:
+            raise ForeignError(
+                f"the manifest {path!r} is of the topology {manifest.topology!r}, not of {self._topology!r}: a "
+                "checkpoint has one topology, name another folder"
+            )
+        if missing := manifest.file_names() - names:
+            raise CheckpointError(f"the file {self._files.path(min(missing))!r} is missing, which {path!r} needs")
+        return manifest
+
+    def _verify(self, manifest: Manifest) -> None:
+        for part in (*manifest.parts, *manifest.acked):
+            read_part(self._files, part, ())
+
+
+def _name(txid: int) -> str:
+    return f"manifest-{txid:020d}"
+
+
+def _is_manifest(name: str) -> bool:
+    return name.startswith("manifest-") and not name.endswith(".tmp")

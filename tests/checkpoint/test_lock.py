@@ -1,0 +1,84 @@
+"""Checkpoint folders: one driver at a time, and a clear word where a folder cannot be one."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pystorm_spark import CheckpointError
+from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from pystorm_spark.checkpoint.lock import CheckpointLock
+lock = CheckpointLock(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_driver_is_refused_and_told_who_holds_the_checkpoint(tmp_path):
+    lock = CheckpointLock(tmp_path)
+    with pytest.raises(CheckpointError, match=f"in use by pid {os.getpid()} on ") as raised:
+        CheckpointLock(tmp_path)
+    assert str(tmp_path) in str(raised.value)
+    lock.release()
+
+
+def test_a_checkpoint_is_free_when_its_driver_lets_go(tmp_path):
+    CheckpointLock(tmp_path).release()
+    CheckpointLock(tmp_path).release()
+
+
+def test_the_lock_of_a_driver_that_was_killed_is_taken_over(tmp_path):
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(CheckpointError, match=f"pid {holder.pid} "):
+            CheckpointLock(tmp_path)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+
+        CheckpointLock(tmp_path).release()
+
+
+def test_a_process_that_the_driver_starts_does_not_inherit_the_lock(tmp_path):
+    lock = CheckpointLock(tmp_path)
+    with subprocess.Popen(["sleep", "60"], close_fds=False) as child:
+        lock.release()
+        CheckpointLock(tmp_path).release()
+        child.kill()
+
+
+@pytest.mark.parametrize("below", [".", "deeper/still"])
+def test_a_file_is_no_checkpoint(tmp_path, below):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / below
+    with pytest.raises(CheckpointError, match="cannot be written") as raised:
+        CheckpointLock(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    with pytest.raises(CheckpointError, match="'/proc/nowhere' cannot be written"):
+        CheckpointLock(checkpoint_folder("/proc/nowhere"))
+
+
+def test_missing_parents_are_made(tmp_path):
+    CheckpointLock(tmp_path / "a" / "b").release()
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("named", ["", 7, b"bytes", "hdfs://host/path", "s3a://bucket/path"])
+def test_what_is_no_folder_of_this_machine_is_refused(named):
+    with pytest.raises(CheckpointError):
+        checkpoint_folder(named)
+
+
+def test_a_checkpoint_may_be_named_as_a_file_url(tmp_path):
+    assert checkpoint_folder(f"file://{tmp_path}") == tmp_path
+    assert checkpoint_folder(str(tmp_path)) == tmp_path
+    assert checkpoint_folder(tmp_path) == tmp_path

@@ -1,0 +1,270 @@
+"""The commits of a topology: the last one is found again or refused, and what no commit needs goes."""
+
+import errno
+import logging
+import os
+from dataclasses import replace
+
+import pytest
+
+from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, sealed
+from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.manifest import MAGIC, Manifest
+from pystorm_spark.checkpoint.part import Part, TaskKey, read_sections, write_part
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.errors import CheckpointError
+
+A, B = TaskKey("a", 0), TaskKey("b", 1)
+
+
+def part(name, *tasks, is_full=False):
+    return Part(name, 1, b"", tasks, is_full)
+
+
+@pytest.fixture
+def files(tmp_path):
+    return PosixFiles(tmp_path)
+
+
+def opened(files, **options):
+    return CheckpointStore(files, "words", **options)
+
+
+def started(files):
+    store = opened(files)
+    store.clean()
+    return store
+
+
+def commit(files, store, txid, **changes):
+    """A commit that adds a part with `txid` as its section."""
+    new = write_part(files, f"p{txid}", {A: b"%d" % txid}, is_full=changes.pop("is_full", False))
+    store.commit(replace(store.last, txid=txid, parts=(*store.last.parts, new), **changes).pruned())
+
+
+def manifest_path(tmp_path, txid):
+    return tmp_path / f"manifest-{txid:020d}"
+
+
+def state(files, store):
+    return read_sections(files, store.last.parts, {A}).get(A, [])
+
+
+class TestManifest:
+    def test_all_that_a_manifest_holds_is_read_again(self):
+        manifest = Manifest(
+            topology="wörds",
+            txid=7,
+            parts=(part("x.part", A), part("y.part", A, B, is_full=True)),
+            tasks={"a": 3},
+            schemas={"a": 2},
+            acked=(part("z.part", A),),
+            extra={"batch": 12, "position": [1, b"x", None, 0.5]},
+        )
+        assert Manifest.from_bytes(manifest.to_bytes(), "path") == manifest
+
+    def test_tasks_need_the_parts_that_hold_them(self):
+        x, y, z = part("x", A), part("y", B), part("z", A, B)
+        manifest = Manifest("words", 1, (x, y, z))
+        assert manifest.needed({A}) == (x, z)
+        assert manifest.needed({A, B}) == (x, y, z)
+        assert manifest.needed({TaskKey("other", 0)}) == ()
+
+    def test_a_full_part_supersedes_what_is_older_for_its_tasks(self):
+        x, y, z = part("x", A, B), part("y", A, is_full=True), part("z", A)
+        manifest = Manifest("words", 1, (x, y, z))
+        assert manifest.needed({A}) == (y, z)
+        assert manifest.needed({A, B}) == (x, y, z)
+
+    def test_a_part_whose_tasks_are_all_superseded_is_pruned(self):
+        w, x, y, z = part("w", A), part("x", A, B), part("y", A, is_full=True), part("z", B, is_full=True)
+        assert Manifest("words", 1, (w, x, y)).pruned().parts == (x, y)
+        assert Manifest("words", 1, (w, x, y, z)).pruned().parts == (y, z)
+
+    def test_a_merged_part_takes_the_place_of_the_newest_that_it_was_made_of(self):
+        w, x, y, z = part("w", A), part("x", B), part("y", A), part("z", A)
+        new = part("new", A, is_full=True)
+        assert Manifest("words", 1, (w, x, y, z)).merged([w, y], new).parts == (x, new, z)
+
+    def test_parts_that_are_not_in_the_manifest_cannot_have_been_merged(self):
+        with pytest.raises(ValueError, match="'y'"):
+            Manifest("words", 1, (part("x", A),)).merged([part("x", A), part("y", A)], part("new", A))
+
+
+def test_a_new_checkpoint_has_no_commit_and_opening_writes_nothing(files):
+    assert opened(files).last is None
+    assert files.names() == []
+
+
+def test_a_checkpoint_that_was_cleaned_has_an_empty_first_commit(files):
+    started(files)
+    assert opened(files).last == Manifest("words", 0)
+
+
+def test_the_last_commit_is_found_again(files):
+    store = started(files)
+    for txid in range(1, 6):
+        commit(files, store, txid, extra={"batch": txid})
+        assert opened(files).last == store.last
+        assert state(files, opened(files)) == [b"%d" % done for done in range(1, txid + 1)]
+
+
+def test_commits_go_forward(files):
+    store = started(files)
+    commit(files, store, 3)
+    for txid in [2, 3]:
+        with pytest.raises(ValueError, match="cannot follow"):
+            store.commit(Manifest("words", txid))
+    with pytest.raises(ValueError, match="cannot follow"):
+        store.commit(Manifest("others", 4))
+
+
+def test_what_only_old_commits_needed_is_removed(files):
+    store = started(files)
+    for txid in range(1, 20):
+        commit(files, store, txid, is_full=True)
+        assert len(files.names()) <= 4
+    assert state(files, opened(files)) == [b"19"]
+
+
+def test_acked_ids_go_with_their_commit(files):
+    store = started(files)
+    for txid in range(1, 6):
+        acked = write_part(files, f"acked{txid}", {A: b"ids"}, is_full=True)
+        store.commit(Manifest("words", txid, acked=(acked,)))
+    assert len(files.names()) == 4
+    assert opened(files).last.acked == (acked,)
+
+
+def test_what_was_written_for_the_next_commit_outlives_this_one(files):
+    store = started(files)
+    early = write_part(files, "early", {A: b"1"}, is_full=False)
+    for txid in range(1, 5):
+        commit(files, store, txid)
+    assert early.name in files.names()
+
+
+def test_cleaning_removes_what_no_commit_needs_and_nothing_of_strangers(files, tmp_path):
+    store = started(files)
+    commit(files, store, 1)
+    commit(files, store, 2)
+    before = {*files.names(), "driver.lock"}
+    (tmp_path / "driver.lock").write_text("")
+    write_part(files, "orphan", {A: b"1"}, is_full=False)
+    (tmp_path / "x.part.0123abcd.tmp").write_text("")
+    (tmp_path / f"manifest-{3:020d}.0123abcd.tmp").write_text("")
+    opened(files).clean()
+    assert set(os.listdir(tmp_path)) == before
+
+
+@pytest.fixture
+def three(files):
+    store = started(files)
+    for txid in [1, 2, 3]:
+        commit(files, store, txid)
+    return store
+
+
+def test_any_damage_to_the_last_manifest_is_refused_and_its_path_told(files, three, tmp_path):
+    path = manifest_path(tmp_path, 3)
+    good = path.read_bytes()
+    changed = (good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :] for place in range(len(good)))
+    for damaged in [*changed, *(good[:size] for size in range(len(good))), good + b"\0"]:
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="is damaged") as raised:
+            opened(files)
+        assert repr(str(path)) in str(raised.value)
+
+
+def test_a_damaged_manifest_is_passed_over_only_if_that_is_allowed(files, three, tmp_path, caplog):
+    manifest_path(tmp_path, 3).write_bytes(b"")
+    with caplog.at_level(logging.WARNING):
+        store = opened(files, allow_older=True)
+    assert str(manifest_path(tmp_path, 3)) in caplog.text
+    assert state(files, store) == [b"1", b"2"]
+    store.clean()
+    commit(files, store, 3)
+    assert state(files, opened(files)) == [b"1", b"2", b"3"]
+
+
+def test_a_commit_with_a_damaged_part_is_passed_over_if_that_is_allowed(files, three, tmp_path):
+    (tmp_path / three.last.parts[-1].name).write_bytes(b"")
+    assert state(files, opened(files, allow_older=True)) == [b"1", b"2"]
+
+
+def test_where_all_commits_are_damaged_none_is_made_up(files, three, tmp_path):
+    for txid in [2, 3]:
+        manifest_path(tmp_path, txid).write_bytes(b"")
+    with pytest.raises(CheckpointError, match="no manifest that can be read"):
+        opened(files, allow_older=True)
+
+
+def test_parts_without_a_manifest_are_not_taken_for_a_new_checkpoint(files, three, tmp_path):
+    for txid in [2, 3]:
+        manifest_path(tmp_path, txid).unlink()
+    with pytest.raises(CheckpointError, match="holds state, but no manifest") as raised:
+        opened(files)
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_a_missing_part_is_refused_and_its_path_told(files, three, tmp_path):
+    path = tmp_path / three.last.parts[0].name
+    path.unlink()
+    with pytest.raises(CheckpointError, match="is missing") as raised:
+        opened(files)
+    assert repr(str(path)) in str(raised.value)
+
+
+@pytest.mark.parametrize("allow_older", [False, True])
+def test_the_checkpoint_of_another_topology_is_refused(files, three, allow_older):
+    with pytest.raises(CheckpointError, match="of the topology 'words', not of 'others'"):
+        CheckpointStore(files, "others", allow_older=allow_older)
+
+
+@pytest.mark.parametrize("allow_older", [False, True])
+def test_a_checkpoint_of_a_newer_version_is_refused(files, three, tmp_path, monkeypatch, allow_older):
+    with monkeypatch.context() as future:
+        future.setattr("pystorm_spark.checkpoint.envelope.FORMAT_VERSION", FORMAT_VERSION + 1)
+        newer = sealed(MAGIC, [b"who knows"])
+    manifest_path(tmp_path, 3).write_bytes(newer)
+    with pytest.raises(CheckpointError, match=f"format version {FORMAT_VERSION + 1}; .* reads up to {FORMAT_VERSION}"):
+        opened(files, allow_older=allow_older)
+
+
+def test_a_manifest_too_large_to_be_one_is_not_read(files, three, tmp_path, monkeypatch):
+    with open(manifest_path(tmp_path, 3), "r+b") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr(files, "read", None)
+    with pytest.raises(CheckpointError, match=f"it has {1 << 40} bytes"):
+        opened(files)
+
+
+def test_a_commit_that_fails_leaves_the_one_before_and_the_next_one_works(files, three, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    # Once before the manifest is renamed, once after it: then nobody can tell whether the commit is durable.
+    for broken in ["os.fsync", "pystorm_spark.checkpoint.files.PosixFiles._sync"]:
+        before = three.last
+        with monkeypatch.context() as disk:
+            disk.setattr(broken, fail)
+            with pytest.raises(CheckpointError, match="cannot be written: Read-only"):
+                three.commit(replace(before, txid=before.txid + 1))
+        assert three.last == before
+        commit(files, three, before.txid + 1)
+        assert opened(files).last == three.last
+        assert len([name for name in files.names() if name.startswith("manifest-")]) == 2
+
+
+def test_a_commit_whose_old_files_cannot_be_removed_stands_and_they_go_later(files, three, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as disk:
+        disk.setattr("pathlib.Path.unlink", fail)
+        commit(files, three, 4, is_full=True)
+        commit(files, three, 5, is_full=True)
+    assert "cannot be removed" in caplog.text
+    assert opened(files).last == three.last
+    commit(files, three, 6, is_full=True)
+    assert len(files.names()) == 4
