@@ -251,7 +251,7 @@ def test_a_commit_that_fails_leaves_the_one_before_and_the_next_one_works(files,
             with pytest.raises(CheckpointError, match="cannot be written: Read-only"):
                 three.commit(replace(before, txid=before.txid + 1))
         assert three.last == before
-        commit(files, three, before.txid + 1)
+        commit(files, three, before.txid + 2)
         assert opened(files).last == three.last
         assert len([name for name in files.names() if name.startswith("manifest-")]) == 2
 

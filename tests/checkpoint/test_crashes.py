@@ -1,0 +1,107 @@
+"""Crashes and bad disks: the store is at the last commit or at the one in flight, and leaves nothing behind."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pystorm_spark.checkpoint.crash_points import Crashes
+from pystorm_spark.checkpoint.files import PosixFiles
+
+HERE = Path(__file__).parent
+# In a namespace of its own a process may mount what it likes, and nobody else sees it.
+NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def run(*command):
+    """The output of a script of this folder."""
+    done = subprocess.run(
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_store_that_is_crashed_at_each_point_and_each_pair_of_points_goes_on_from_its_last_commit(tmp_path):
+    points, crashes = map(int, run(sys.executable, HERE / "crash_sweep.py", tmp_path / "sweep").split())
+    assert points >= 20
+    assert crashes > points**2 / 2
+
+
+def test_a_disk_that_is_full_or_read_only_fails_the_commit_and_no_other(tmp_path):
+    mount = [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
+    try:
+        allowed = subprocess.run(mount, capture_output=True, timeout=60).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    if not allowed:
+        pytest.skip("needs `unshare` and leave to use it")
+    run(*NAMESPACE, sys.executable, HERE / "bad_disk.py", tmp_path)
+
+
+def test_a_file_is_on_disk_before_it_has_its_name_and_so_is_its_name_before_it_is_told_of(tmp_path, monkeypatch):
+    files = PosixFiles(tmp_path)
+    steps = []
+
+    def sync(handle):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"{os.fstat(handle).st_size} bytes")
+
+    def rename(path, target):
+        steps.append(target.name)
+        os.rename(path, target)
+
+    monkeypatch.setattr("os.fsync", sync)
+    monkeypatch.setattr("pathlib.Path.rename", rename)
+    files.write("a.part", b"one")
+    assert steps == ["3 bytes", "a.part", "folder"]
+
+
+class Ended(BaseException):
+    pass
+
+
+@pytest.fixture
+def ends_at(monkeypatch, tmp_path):
+    """A function: the number of the step, of several, at which a process ends; None if it does not."""
+
+    def end(code):
+        assert code == 137
+        raise Ended
+
+    def ends(points, *names, marks="marks"):
+        crashes = Crashes(points, str(tmp_path / marks) if marks else "")
+        for number, name in enumerate(names):
+            try:
+                crashes.reach(name)
+            except Ended:
+                return number
+        return None
+
+    monkeypatch.setattr("os._exit", end)
+    return ends
+
+
+def test_a_process_ends_at_the_point_that_is_named(ends_at):
+    assert ends_at("part-renamed", "part-written", "part-renamed", marks=None) == 1
+    assert ends_at("part-renamed:2", "part-renamed", "part-written", "part-renamed", marks=None) == 2
+    assert ends_at("part-renamed:3", "part-renamed", "part-renamed", marks=None) is None
+    assert ends_at("", "part-renamed", marks=None) is None
+
+
+def test_the_next_point_counts_when_the_one_before_has_ended_a_process(ends_at):
+    points = "part-renamed,file-removed:2"
+    assert ends_at(points, "file-removed", "file-removed", "part-renamed") == 2
+    assert ends_at(points, "part-renamed", "file-removed", "file-removed") == 2
+    assert ends_at(points, "part-renamed", "file-removed", "file-removed") is None
+
+
+def test_a_point_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="no crash point 'part-lost'; there are part-written, "):
+        Crashes("part-lost", "")
