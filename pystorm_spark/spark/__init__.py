@@ -10,5 +10,6 @@
 | `exchange` | the Spark job that moves frames: a chain of shuffles |
 | `driver` | the loop inside `foreachBatch`: when to exchange, what to do when a slot dies |
 | `control` | the driver's end of the connections to its slots |
+| `hadoop_files` | the files of a checkpoint on hdfs, s3a and the like |
 | `wire` | messages on sockets: authenticated, sized before they are read |
 """

@@ -1,0 +1,85 @@
+"""The files of a checkpoint through Hadoop's FileSystem; `file:` stands for all that it reaches."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from pystorm_spark.checkpoint.part import TaskKey, read_sections, write_part
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.errors import CheckpointError
+from pystorm_spark.spark.hadoop_files import HadoopFiles
+
+pytestmark = pytest.mark.spark
+
+TASK = TaskKey("count", 0)
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    return HadoopFiles(spark, f"file://{tmp_path}/state")
+
+
+def left(tmp_path):
+    """What Hadoop has left in the folder, without the checksums that it keeps for local files."""
+    return [name for name in os.listdir(tmp_path / "state") if not name.endswith(".crc")]
+
+
+@pytest.mark.parametrize("data", [b"", b"one", os.urandom(3_000_000)], ids=["empty", "small", "large"])
+def test_what_was_written_is_read(files, tmp_path, data):
+    files.write("a.part", b"something before")
+    files.write("a.part", data)
+    assert files.read("a.part") == data
+    assert files.size("a.part") == len(data)
+    assert files.names() == left(tmp_path) == ["a.part"]
+
+
+def test_a_file_that_is_removed_is_gone_and_may_be_removed_again(files, tmp_path):
+    files.write("a.part", b"one")
+    files.remove("a.part")
+    files.remove("a.part")
+    assert files.names() == left(tmp_path) == []
+
+
+def test_commits_are_found_again_and_what_they_do_not_need_goes(files, tmp_path):
+    store = CheckpointStore(files, "words")
+    store.clean()
+    for txid in [1, 2, 3]:
+        part = write_part(files, f"p{txid}", {TASK: b"%d" % txid}, is_full=txid == 2)
+        store.commit(replace(store.last, txid=txid, parts=(*store.last.parts, part)).pruned())
+    write_part(files, "orphan", {TASK: b""}, is_full=True)
+    (tmp_path / "state" / "x.part.0123abcd.tmp").write_text("")
+
+    found = CheckpointStore(files, "words")
+    found.clean()
+    assert read_sections(files, found.last.parts, {TASK}) == {TASK: [b"2", b"3"]}
+    assert len(left(tmp_path)) == 4
+
+
+def test_a_missing_file_and_a_name_of_none_are_named(files):
+    with pytest.raises(CheckpointError, match=r"a\.part' cannot be read: .*FileNotFoundException"):
+        files.read("a.part")
+    with pytest.raises(CheckpointError, match=r"'\.\./a\.part' is no name"):
+        files.read("../a.part")
+
+
+def test_a_folder_is_made_for_its_owner_only_and_refused_if_others_can_write_it(spark, files, tmp_path):
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "state").chmod(0o770)
+    with pytest.raises(CheckpointError, match=r"state' can be written by others \(its mode is 0770\)"):
+        HadoopFiles(spark, f"file://{tmp_path}/state")
+
+
+def test_a_file_system_that_there_is_not_is_told(spark):
+    with pytest.raises(CheckpointError, match=r"'nowhere://host/state' cannot be used: .*No FileSystem for"):
+        HadoopFiles(spark, "nowhere://host/state")
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(files, tmp_path, monkeypatch):
+    files.write("a.part", b"one")
+    with monkeypatch.context() as broken:
+        broken.setattr(files, "_is_renamed", lambda *_: False)
+        with pytest.raises(CheckpointError, match=r"a\.part' cannot be written"):
+            files.write("a.part", b"another")
+    assert left(tmp_path) == ["a.part"]
+    assert files.read("a.part") == b"one"
