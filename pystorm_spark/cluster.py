@@ -174,6 +174,10 @@ class RunningTopology(TopologyHandle):
     def info(self) -> TopologyInfo:
         """The status, with the latest counts."""
 
+    @abstractmethod
+    def read_state(self, component: str, key: Any) -> dict[Any, Any]:
+        """{key: value} as of the last commit, for one key, or for all if it is None."""
+
 
 @java_names(getters=["topology_info"], getTopologyInfoByName="topology_info", close="shutdown")
 class Cluster(ABC, Generic[R]):
@@ -263,6 +267,11 @@ class Cluster(ABC, Generic[R]):
         """The status of every running topology."""
         return [running.info() for running in self._all()]
 
+    def read_state(self, name: str, component: str, key: Any = None) -> Any:
+        """What the last commit holds of a stateful bolt: the value of `key`, None if it has none; or all, as a dict."""
+        found = self._find(name).read_state(component, key)
+        return found if key is None else found.get(key)
+
     def shutdown(self) -> None:
         """Kill every topology and let go of everything."""
         stuck: list[StormError] = []
@@ -316,6 +325,12 @@ def check_name(name: object) -> str:
             f"a topology's name must be a non-empty string without '/', '.', ':' and '\\', got {name!r}"
         )
     return name
+
+
+def check_stateful(component: str, stateful: Iterable[str]) -> None:
+    """Refuse a component that has no state."""
+    if component not in stateful:
+        raise StormError(f"there is no stateful bolt {component!r}; {did_you_mean(component, stateful)}")
 
 
 def check_submission(topology: object, conf: object) -> None:

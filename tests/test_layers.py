@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "metrics": BASE,
     "topology": BASE | {"metrics"},
     "runtime": BASE | {"topology", "metrics", "clock"},
-    "checkpoint": {"errors"},
+    "checkpoint": BASE | {"topology"},
     "cluster": BASE | {"topology", "metrics"},
     "local": BASE | {"runtime", "checkpoint", "cluster", "topology", "metrics", "clock"},
     "spark": BASE | {"runtime", "checkpoint", "cluster", "topology", "metrics", "clock", "version"},

@@ -9,8 +9,9 @@ from typing import Any
 import msgpack
 
 from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, opened, sealed
-from pystorm_spark.checkpoint.part import Part, TaskKey
+from pystorm_spark.checkpoint.part import Part
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.topology.durable import TaskKey
 
 MAGIC = b"PSSM"
 MAX_BYTES = 1 << 28  # more than any number of parts takes

@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.checkpoint.files import Files
-from pystorm_spark.checkpoint.part import Part, TaskKey, read_sections, write_part
+from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.section import KeyHook, merge_sections, same_bytes
+from pystorm_spark.topology.durable import TaskKey
 
 FEWEST = 8  # parts that are worth merging
 LARGEST = 2  # times as large as all that is newer

@@ -6,23 +6,17 @@ import secrets
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 
 from pystorm_spark.checkpoint.envelope import checksum_of, opened, sealed
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.topology.durable import TaskKey
 
 MAGIC = b"PSSP"
 HEADER = struct.Struct(">I")  # bytes of the header
-
-
-class TaskKey(NamedTuple):
-    """A task across restarts: its task id may change, this does not."""
-
-    component: str
-    index: int  # type: ignore[assignment]  # it hides a method of tuples, which nobody calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 from msgpack import ExtType, Packer, Unpacker, packb
 
-DELETED = 100  # the codes from 1 on are those of values, see `runtime.extension`
+from pystorm_spark.topology.durable import DELETED
+
 DELETION = ExtType(DELETED, b"")
 PACKED_DELETION: bytes = packb(DELETION)
 

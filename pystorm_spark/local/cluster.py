@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
 from pystorm_spark.clock import Clock, SystemClock
 from pystorm_spark.cluster import Cluster
 from pystorm_spark.errors import StormError
@@ -25,10 +26,14 @@ class LocalCluster(Cluster[LocalRunner]):
 
     Each topology has a thread of its own. With `simulated_time=True` there is none: everything happens inside
     `advance_time` and `wait_until_idle`, and the clock moves by `advance_time` only.
+
+    States of stateful bolts are kept in memory, or in the folder `checkpoint`, where the next cluster finds them.
     """
 
-    def __init__(self, simulated_time: bool = False) -> None:
+    def __init__(self, simulated_time: bool = False, checkpoint: Any = None) -> None:
         super().__init__()
+        self._checkpoint = checkpoint_folder(checkpoint) if checkpoint is not None else None
+        self._lock_file = CheckpointLock(self._checkpoint) if self._checkpoint is not None else None
         self.simulated_time = simulated_time
         self._simulated = SimulatedClock() if simulated_time else None
         self._clock: Clock = self._simulated or SystemClock()
@@ -37,7 +42,8 @@ class LocalCluster(Cluster[LocalRunner]):
         self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool
     ) -> LocalRunner:
         plan = make_plan(topology, conf, storm_id, slots=1)
-        submitted = LocalTopology(name, plan, self._clock, self._random())
+        checkpoint = self._checkpoint / name if self._checkpoint is not None else None
+        submitted = LocalTopology(name, plan, self._clock, self._random(), checkpoint)
         submitted.check_components()
         runner = SimulatedRunner(submitted, self.advance_time) if self._simulated else Runner(submitted)
         if active:
@@ -47,6 +53,14 @@ class LocalCluster(Cluster[LocalRunner]):
                 runner.end()
                 raise
         return runner
+
+    def shutdown(self) -> None:
+        try:
+            super().shutdown()
+        finally:
+            if self._lock_file is not None:
+                self._lock_file.release()
+                self._lock_file = None
 
     def _time(self) -> float:
         return self._clock.time()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import threading
 from abc import abstractmethod
 from collections import deque
@@ -71,6 +70,11 @@ class LocalRunner(RunningTopology):
 
     def info(self) -> TopologyInfo:
         return self._topology.info(self.status)
+
+    def read_state(self, component: str, key: Any) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        self.call(lambda: found.update(self._topology.read_state(component, key)))
+        return found
 
 
 class Runner(LocalRunner):
@@ -153,7 +157,7 @@ class Runner(LocalRunner):
             wait_ms = self._topology.plan.conf["topology.sleep.spout.wait.strategy.time.ms"]
             if slot.active and slot.spouts:
                 secs = min(wait_ms / 1000 * 2 ** min(self._idle_turns // 64, 3), max(LONGEST_REST_SECS, wait_ms / 1000))
-            secs = min(secs, max(0.0, slot.next_due() - self._topology.clock.monotonic()))
+            secs = min(secs, max(0.0, self._topology.next_due() - self._topology.clock.monotonic()))
         if self._wake.wait(secs):
             self._wake.clear()
 
@@ -178,8 +182,7 @@ class SimulatedRunner(LocalRunner):
 
     def next_due(self) -> float:
         """When the topology has something to do by the clock."""
-        slot = self._topology.slot
-        return slot.next_due() if slot is not None and slot.is_open else math.inf
+        return self._topology.next_due()
 
     def work_done(self) -> int:
         """How much the topology's slot has emitted and executed."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+from pystorm_spark.checkpoint.dead_letters import DeadLetters
+from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.clock import Clock
-from pystorm_spark.cluster import Tally, TopologyInfo
+from pystorm_spark.cluster import Tally, TopologyInfo, check_stateful
+from pystorm_spark.local.commits import LocalCommits
 from pystorm_spark.runtime.bolt_task import SlotCrash
+from pystorm_spark.runtime.commits import Letter
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
@@ -22,7 +30,7 @@ class LocalTopology:
     All of it is called in the thread that turns the slot; only `info` may be called in others.
     """
 
-    def __init__(self, name: str, plan: Plan, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, name: str, plan: Plan, clock: Clock, rng: random.Random, checkpoint: Path | None = None) -> None:
         self.name = name
         self.id = plan.storm_id
         self.plan = plan
@@ -34,6 +42,12 @@ class LocalTopology:
         self._past = Tally(plan.specs)  # of slots that are gone
         self._deaths = 0  # in a row, without an ack in between
         self.on_wake: Callable[[], None] = lambda: None
+        self._checkpoint = checkpoint
+        self._files: Files | None = None  # of the states, where there are any
+        self._commits: LocalCommits | None = None
+        if plan.durable_bolts:
+            self._files = PosixFiles(checkpoint / "state") if checkpoint is not None else MemoryFiles()
+            self._commits = self._make_commits()
 
     def check_components(self) -> None:
         """Build the slot without opening anything, so that what cannot be loaded is known at once."""
@@ -52,7 +66,10 @@ class LocalTopology:
         slot = self.slot or Slot(self.plan, 0, self._components, self.clock, self._rng)
         self.slot = None  # one that could not be opened is not tried again
         slot.on_wake(self.on_wake)
-        slot.open()
+        if self._commits is None:
+            slot.open()
+        else:
+            self._commits.open(slot)
         self.slot = slot
 
     @property
@@ -65,10 +82,27 @@ class LocalTopology:
         if self.slot is None or not self.slot.is_open:
             return False
         try:
-            return self.slot.turn()
+            busy = self.slot.turn()
         except SlotCrash as crash:
             self._restart(crash)
             return True
+        if self._commits is not None:
+            busy |= self._commits.step(self.slot)
+        return busy
+
+    def next_due(self) -> float:
+        """When there is something to do by the clock."""
+        if self.slot is None or not self.slot.is_open:
+            return math.inf
+        due = self.slot.next_due()
+        return due if self._commits is None else min(due, self._commits.next_due(self.slot))
+
+    def read_state(self, component: str, key: Any) -> dict[Any, Any]:
+        """{key: value} of the last commit, for one key, or for all if it is None."""
+        check_stateful(component, self.plan.durable_bolts)
+        if self.slot is None or self.slot.commits is None or not self.slot.is_open:
+            return {}
+        return self.slot.commits.read(component, key)
 
     def _restart(self, crash: SlotCrash) -> None:
         lost = self._slot
@@ -87,6 +121,8 @@ class LocalTopology:
         was_open = self.close()
         self.plan = plan
         self.slot = None
+        if self._files is not None:
+            self._commits = self._make_commits()
         if was_open:
             self._open()
 
@@ -96,10 +132,26 @@ class LocalTopology:
         if slot is None or not slot.is_open:
             return False
         slot.active = False
+        if self._commits is not None:
+            self._commits.commit_last(slot)
+            self._commits.close()
         slot.close()
         self._keep_counts(slot)
         self.slot = None
         return True
+
+    def _make_commits(self) -> LocalCommits:
+        assert self._files is not None
+        return LocalCommits(self.plan, self._files, self.clock, self._give_up)
+
+    def _give_up(self, letters: list[Letter]) -> None:
+        """Keep messages that have failed too often, and say so."""
+        if letters and self._checkpoint is not None:
+            now = self.clock.time()
+            DeadLetters(self._checkpoint).add({"time": now, **letter.to_plain()} for letter in letters)
+        for component, letter in letters:
+            told = (component, letter.message_id, letter.failures, letter.values)
+            log.error("%s: the message %r has failed %d times and is given up: %r", *told)
 
     def _keep_counts(self, slot: Slot) -> None:
         for task in slot.tasks.values():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pystorm_spark.errors import SerializationError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
-from pystorm_spark.runtime.trees import Tick
+from pystorm_spark.runtime.trees import UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt
+from pystorm_spark.topology.durable import durable_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
 from pystorm_spark.topology.tuple import (
     SETTLED,
@@ -60,10 +61,18 @@ class BoltTask(Task):
         self._batch = 1
         self._ticks = 0  # in the queue
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
+        self.durable = durable_of(bolt)
+        self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
 
     def open(self) -> None:
-        self.start(lambda: self.bolt.prepare(self.conf, self.context, self.collector))
+        self.start(self._prepare)
         self._execute = self.bolt.execute
+
+    def _prepare(self) -> None:
+        self.bolt.prepare(self.conf, self.context, self.collector)
+        if self.durable is not None:
+            self.durable.restore(self.shop.codec, *self.restored)
+            self.restored = (), None
 
     def close(self) -> None:
         self.end(self.bolt.cleanup, "cleanup")
@@ -74,6 +83,12 @@ class BoltTask(Task):
     def waiting(self) -> int:
         """How many tuples are queued."""
         return len(self.inbox) + len(self.backlog) - self._at
+
+    def drop_tracked(self) -> None:
+        """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
+        waiting = [*self.backlog[self._at :], *self.inbox]
+        self.backlog, self._at = [], 0
+        self.inbox[:] = [tup for tup in waiting if tup._tree is UNTRACKED or tup._origin is TICK_ORIGIN]
 
     def tick(self, rate_secs: float) -> None:
         """Queue a tick behind the data."""

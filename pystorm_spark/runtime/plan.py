@@ -9,6 +9,7 @@ from typing import Any
 
 from pystorm_spark.runtime.metrics_bolt import METRICS_FIELDS, METRICS_STREAM, metrics_components
 from pystorm_spark.topology.config import component_conf
+from pystorm_spark.topology.durable import TaskKey, durable_of
 from pystorm_spark.topology.fields import Stream
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 from pystorm_spark.topology.grouping import Grouping
@@ -50,6 +51,30 @@ class Plan:
             for source, grouping in spec.inputs.items():
                 found.setdefault(source, []).append((spec, grouping))
         return found
+
+    @cached_property
+    def durable_bolts(self) -> list[str]:
+        """The bolts that have state."""
+        return [id_ for id_, spec in self.specs.items() if durable_of(spec.component) is not None]
+
+    @cached_property
+    def durable_spouts(self) -> set[str]:
+        """The spouts whose tuples may reach a bolt that has state: their acks wait for commits."""
+        reached, found = set(self.durable_bolts), list(self.durable_bolts)
+        while found:
+            sources = {source.component_id for source in self.specs[found.pop()].inputs} - reached
+            reached |= sources
+            found += sources
+        return {id_ for id_ in reached if self.specs[id_].kind == "spout"}
+
+    def durable_tasks(self, slot: int) -> list[TaskKey]:
+        """The tasks of a slot that have state."""
+        return [
+            TaskKey(id_, index)
+            for id_ in self.durable_bolts
+            for index, task in enumerate(self.tasks[id_])
+            if self.slot_of[task] == slot
+        ]
 
     def tasks_in(self, slot: int) -> list[int]:
         """The task ids of a slot, ascending."""

@@ -25,8 +25,10 @@ from pystorm_spark.metrics.consumer import TaskInfo
 from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.commits import Commits, Restored
 from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
+from pystorm_spark.runtime.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.router import Port, Route, Subscription
@@ -67,6 +69,7 @@ class Slot:
         self.clock = clock
         self.active = False
         self.paused = False  # by back-pressure: some slot has more than it can take
+        self.resting = False  # until a commit: nothing new shall begin
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self.outbox = Outbox(rng, codec)
@@ -84,6 +87,7 @@ class Slot:
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
+        self.commits = Commits(plan, self.tasks, codec) if plan.durable_bolts else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
         self._slow = False  # the last turn
@@ -95,12 +99,24 @@ class Slot:
         component = load_component(id_, components[id_])
         conf = self.plan.confs[id_]
         if isinstance(component, Spout):
-            return SpoutTask(task_id, id_, conf, self._shop, component, self._rng)
+            return SpoutTask(task_id, id_, conf, self._shop, component, self._rng, self._held_outcomes(id_))
         return BoltTask(task_id, id_, conf, self._shop, component)
 
-    def open(self) -> None:
-        """Open every component, bolts first; an error names the component, and what was opened is closed again."""
+    def _held_outcomes(self, spout_id: str) -> HeldOutcomes | None:
+        if spout_id not in self.plan.durable_spouts:
+            return None
+        conf = self.plan.conf
+        is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
+        return HeldOutcomes(self._shop.codec, is_exactly_once, conf["topology.max.replays"])
+
+    def open(self, restored: Restored | None = None) -> None:
+        """Open every component, bolts first; an error names the component, and what was opened is closed again.
+
+        Bolts that have state begin with what is `restored`.
+        """
         self._shop.thread = get_ident()
+        if self.commits is not None and restored is not None:
+            self.commits.restore(restored)
         opened: list[Task] = []
         try:
             self._start_hooks()
@@ -243,9 +259,17 @@ class Slot:
         return self.outbox.take(enough_bytes)
 
     def reset(self) -> None:
-        """Drop what was in flight between slots, and fail every pending root now: the other end may be gone."""
+        """Drop what was in flight between slots, and fail every pending root now: the other end may be gone.
+
+        States go back to the last commit, and all that has happened since fails, too.
+        """
         self.arrivals.clear()
         self.outbox.clear()
+        self.resting = False
+        if self.commits is not None:
+            for bolt in self.bolts:
+                bolt.drop_tracked()
+            self.commits.rollback()
         for spout in self.spouts:
             spout.fail_pending()
 
@@ -308,7 +332,7 @@ class Slot:
             collector.short_way = False
 
     def _has_room(self) -> bool:
-        if self.paused or self.arrivals.is_waiting() or self.outbox.waiting_bytes() > OUTBOX_BYTES:
+        if self.paused or self.resting or self.arrivals.is_waiting() or self.outbox.waiting_bytes() > OUTBOX_BYTES:
             return False
         return self._queued() < BACKLOG
 

@@ -29,6 +29,8 @@ class SpoutCollector(SpoutOutputCollector):
         self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
         self.bucket = task.pending.newest  # where new roots are pending
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
+        # Exactly-once looks at every message id.
+        self._plainly = self.tracking and not (task.held is not None and task.held.is_exactly_once)
 
     def emit(
         self,
@@ -50,7 +52,7 @@ class SpoutCollector(SpoutOutputCollector):
                 port = route.pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
             except (KeyError, TypeError):
                 port = route.pick(values)
-        if port is not None and port.append is not None and message_id is not None and self.tracking:
+        if port is not None and port.append is not None and message_id is not None and self._plainly:
             root = Root()  # `new_root` and `new_tuple`, without the calls
             root.open = 1
             root.root_id = 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
+from pystorm_spark.runtime.held_outcomes import MOST_HELD, HeldOutcomes
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.spout_collector import SpoutCollector
@@ -31,10 +32,18 @@ class SpoutTask(Task):
     """One instance of a spout, with its pending roots and the ledger of those whose trees have left the slot."""
 
     def __init__(
-        self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop, spout: Spout, rng: random.Random
+        self,
+        task_id: int,
+        component_id: str,
+        conf: Mapping[str, Any],
+        shop: Workshop,
+        spout: Spout,
+        rng: random.Random,
+        held: HeldOutcomes | None = None,
     ) -> None:
         super().__init__(task_id, component_id, conf, shop)
         self.spout = spout
+        self.held = held  # where acks wait for commits
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
         self.collector: SpoutCollector = SpoutCollector(self)
         self._limit: int | None = conf["topology.max.spout.pending"]
@@ -71,7 +80,7 @@ class SpoutTask(Task):
         """Call `next_tuple` up to `most` times until `until`; how many tuples were emitted."""
         collector = self.collector
         collector.now = self.clock.monotonic()
-        if not self._active or collector.now < self._paused_until:
+        if not self._active or collector.now < self._paused_until or (self.held and len(self.held) > MOST_HELD):
             return 0
         self.shop.running = self
         before = emits = collector.emits
@@ -124,6 +133,8 @@ class SpoutTask(Task):
                 self._tell_hooks(new_root(self, message_id, self.collector.now, self.pending.newest), True, 0.0)
         else:
             root = new_root(self, message_id, self.collector.now, self.pending.newest)
+            if self.held is not None and self.held.settles(root, values):
+                return
             self.deliver(route, ports, values, root, row)
             self.pending.newest[root] = None
             if not root.open:
@@ -207,9 +218,13 @@ class SpoutTask(Task):
         self._ledger.rotate()
 
     def fail_pending(self) -> None:
-        """Fail every pending root now: what was in flight is lost."""
+        """Fail every pending root now, and all that waits for a commit: what was in flight is lost."""
+        self.tell_outcomes()
         for root in list(self.pending):
             self.settle(root, acked=False)
+        if self.held is not None:  # these did not fail by themselves
+            failed, self._failed = self._failed, []
+            self.tell([], [*self.held.rollback(), *failed])
 
     def tell_outcomes(self) -> bool:
         """Call `ack` and `fail` for what has been settled; whether there was anything."""
@@ -217,6 +232,13 @@ class SpoutTask(Task):
             return False
         acked, self.acked = self.acked, []
         failed, self._failed = self._failed, []
+        if self.held is not None:
+            failed, acked = self.held.keep(acked, failed), []
+        self.tell(acked, failed)
+        return True
+
+    def tell(self, acked: list[Root], failed: list[Root]) -> None:
+        """Call `ack` and `fail` for these, and count them."""
         now = self.clock.monotonic()
         self.stats.acked += len(acked)
         self.stats.failed += len(failed)
@@ -229,7 +251,6 @@ class SpoutTask(Task):
                 self._tell_hooks(root, True, 1000 * (now - root.emitted_at))
             for root in failed:
                 self._tell_hooks(root, False, 1000 * (now - root.emitted_at))
-        return True
 
     def _tell(self, roots: list[Root], callback: Callable[[Any], None], name: str) -> None:
         left = iter(roots)
@@ -253,7 +274,7 @@ class SpoutTask(Task):
 
     def counted(self) -> TaskStats:
         stats = super().counted()
-        stats.pending = len(self.pending) + len(self.acked) + len(self._failed)
+        stats.pending = len(self.pending) + len(self.acked) + len(self._failed) + len(self.held or ())
         return stats
 
 

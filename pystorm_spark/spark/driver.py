@@ -10,11 +10,12 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from pystorm_spark.errors import SlotLostError, StormError
+from pystorm_spark.spark.commit_round import CommitRound, Keeper, Question
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.exchange import Order
 from pystorm_spark.spark.wire import Address
@@ -57,6 +58,7 @@ class Driver:
         silence_secs: float,
         start_secs: float = START_SECS,
         changed: Changes | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.epoch = 1
         self.slots: dict[int, SlotLink | None] = dict.fromkeys(range(slots))
@@ -74,7 +76,14 @@ class Driver:
         self._failed_start: str | None = None
         self._deaths = dict.fromkeys(range(slots), 0)  # since the last batch that the slot lived through
         self._questions = itertools.count(1)
-        self._awaited: dict[int, set[SlotLink]] = {}  # {question: slots that have not yet answered it}
+        self._asked: dict[int, Question] = {}  # those that are not yet answered
+        self._keeper = keeper  # of commits, where there is state to be committed
+        self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
+        self._round: CommitRound | None = None  # the commit that is being made
+        self._uncommitted = False  # slots have something to commit
+        self._broken = False  # a root has failed that takes all that is not committed back with it
+        self._failed_commits = 0
+        self._finishing = False  # the last commit is asked for
         self._ending = False
         self._job = 0
         self._failed_jobs = 0
@@ -129,7 +138,16 @@ class Driver:
         link.state = "stopped"
 
     def _on_done(self, link: SlotLink, message: dict[str, Any]) -> None:
-        self._awaited.get(message["asked"], set()).discard(link)
+        question = self._asked.get(message["asked"])
+        if question is not None and link in question.awaited:
+            question.awaited.discard(link)
+            question.replies[link.slot] = message
+
+    def _on_uncommitted(self, link: SlotLink, message: dict[str, Any]) -> None:
+        self._uncommitted = True
+
+    def _on_broken(self, link: SlotLink, message: dict[str, Any]) -> None:
+        self._broken = True
 
     _HANDLERS: ClassVar[dict[str, Callable[[Driver, SlotLink, dict[str, Any]], None]]] = {
         "ready": _on_ready,
@@ -139,6 +157,8 @@ class Driver:
         "hung": _on_hung,
         "stopped": _on_stopped,
         "done": _on_done,
+        "uncommitted": _on_uncommitted,
+        "broken": _on_broken,
     }
 
     def on_end(self, link: SlotLink) -> None:
@@ -192,25 +212,42 @@ class Driver:
         secs = self._start_secs if active and not self.is_open else ANSWER_SECS
         self.active = active
         self.is_open = self.is_open or active
-        links = self._ask_all("activate" if active else "deactivate", secs)
-        for link in links:
+        question = self._ask_all("activate" if active else "deactivate", secs)
+        for link in question.awaited:
             if link.state == "failed":
                 raise StormError(link.reason)
 
-    def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> list[SlotLink]:
-        """Tell the slots something and wait until each has done it, is gone, or takes too long."""
+    def read(self, component: str, key: bytes | None) -> list[bytes]:
+        """What the slots find of a component's state for a packed key, or for all."""
+        question = self._ask_all("read", component=component, key=key)
+        return [reply["found"] for reply in question.replies.values()]
+
+    def _ask(self, kind: str, **content: Any) -> Question:
+        """Tell the slots to do something; they say when they have."""
         with self._changed:
             links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
+            self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
             asked = next(self._questions)
-            awaited = self._awaited[asked] = set(links)
+            question = self._asked[asked] = Question(set(links))
         for link in links:
             link.tell(kind, asked=asked, **content)
+        return question
+
+    def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> Question:
+        """Tell the slots something and wait until each has done it, is gone, or takes too long."""
+        question = self._ask(kind, **content)
         with self._changed:
-            self._changed.wait_for(lambda: not _ready(awaited) or self._ending, secs)
-            del self._awaited[asked]
-            if _ready(awaited) and not self._ending:
-                log.warning("slots %s are busy with user code: %s is not done yet", _ready(awaited), kind)
-        return links
+            self._changed.wait_for(lambda: question.is_answered() or self._ending, secs)
+            if not question.is_answered() and not self._ending:
+                log.warning("slots %s are busy with user code: %s is not done yet", question.open_slots(), kind)
+        return question
+
+    def finish(self, secs: float) -> None:
+        """Commit once more, before everything ends."""
+        with self._changed:
+            self._finishing = self._keeper is not None and self.is_open
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._finishing or self._ending or self._lost, secs)
 
     def stop(self, secs: float = 30.0) -> None:
         """Have every slot close its components and end; what does not end is killed."""
@@ -234,15 +271,17 @@ class Driver:
         began: float | None = None
         epoch = self.epoch
         try:
-            while not self._ending and (began is None or self._changed.monotonic() - began < COMMIT_SECS):
-                self._wait_for_work()
+            while not self._ending and not self._is_over(began):
+                self._wait_for_work(began)
                 if self._ending:
                     return
-                if self._lost:
+                if self._lost or self._broken:
                     self._recover()
                 else:
                     began = began or self._changed.monotonic()
-                    self._run_job()
+                    if self._with_frames:
+                        self._run_job()
+                    self._go_on_with_commit(began)
         except Exception as exc:
             if self._ending:
                 return
@@ -258,9 +297,60 @@ class Driver:
         """Whether a slot has died since the last batch that it lived through."""
         return self._deaths[slot] > 0
 
-    def _wait_for_work(self) -> None:
+    def _is_over(self, began: float | None) -> bool:
+        """Whether a batch that began then has come to its end, its commit included."""
+        if began is None or self._changed.monotonic() < began + self._commit_secs:
+            return False
+        return self._round is None and not (self._uncommitted or self._finishing)
+
+    def _wait_for_work(self, began: float | None) -> None:
+        left = None if began is None else max(0.0, began + self._commit_secs - self._changed.monotonic())
         with self._changed:
-            self._changed.wait_for(lambda: self._ending or self._lost or self._with_frames)
+            self._changed.wait_for(lambda: self._has_work(began), None if self._round is not None else left)
+
+    def _has_work(self, began: float | None) -> bool:
+        if self._round is not None:
+            news = self._round.is_answered()
+        else:
+            news = self._finishing or (began is None and self._uncommitted)
+        return bool(self._ending or self._lost or self._broken or self._with_frames or news)
+
+    # Commits.
+
+    def _go_on_with_commit(self, began: float) -> None:
+        """Begin a commit when it is time to, or make its next step."""
+        if self._keeper is None:
+            return
+        if self._round is None:
+            is_due = self._changed.monotonic() >= began + self._commit_secs
+            if self._uncommitted and (is_due or self._finishing):
+                self._uncommitted = False
+                self._round = CommitRound(self._ask, self._keeper, len(self.slots))
+            elif self._finishing:
+                self._end_round()
+        elif self._round.advance():
+            self._end_round()
+
+    def _end_round(self) -> None:
+        round_, self._round = self._round, None
+        if round_ is not None and round_.failure is not None:
+            self._commit_failed(round_.failure)
+        elif round_ is not None and not round_.is_made:
+            self._uncommitted = True
+            with self._changed:
+                self._changed.wait_for(lambda: self._ending or self._lost, self._commit_secs)
+        else:
+            self._failed_commits = 0
+        with self._changed:
+            self._finishing = False
+            self._changed.notify_all()
+
+    def _commit_failed(self, why: str) -> None:
+        self._failed_commits += 1
+        if self._failed_commits > FAILED_JOBS:
+            raise StormError(why)
+        log.warning("%s: all that has happened since the last commit is taken back", why)
+        self._recover()
 
     def look_for_silence(self) -> None:
         """Kill slots of which nothing has been heard for too long: they hang as a whole, or their machine does."""
@@ -332,12 +422,16 @@ class Driver:
             self._job = 0
             self._with_frames.clear()
             self.slots.update(dict.fromkeys(lost))
+            if self._broken and not lost:
+                log.warning("a tuple tree has failed: all that has happened since the last commit is taken back")
+            self._broken = self._uncommitted = False
+            self._round = None
         for slot, why in lost.items():
             self._deaths[slot] += 1
             if self._deaths[slot] > self._max_restarts:
                 raise SlotLostError(f"slot {slot} died {self._deaths[slot]} times in a row; the last time: {why}")
             log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
-        self._ask_all("reset", epoch=self.epoch)
+        self._ask_all("reset", epoch=self.epoch, committed=self._keeper.txid if self._keeper is not None else 0)
         again = max((self._deaths[slot] for slot in lost), default=0)
         if again > 1:
             with self._changed:
@@ -352,10 +446,6 @@ class Driver:
                 return
         if self.active:
             self._ask_all("activate")
-
-
-def _ready(links: Iterable[SlotLink]) -> list[int]:
-    return sorted(link.slot for link in links if link.state == "ready")
 
 
 def _first_line(exc: Exception) -> str:

@@ -36,6 +36,7 @@ from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
 from pystorm_spark.spark.slot_errors import pack_error
+from pystorm_spark.spark.slot_state import SlotState
 from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
 from pystorm_spark.topology.tuple import Tuple
 from pystorm_spark.version import __version__
@@ -79,6 +80,7 @@ class SlotProcess:
         self._execute_limit = 0.0
         self._doing = ""  # as the driver was told
         self.epoch = 0
+        self._state: SlotState | None = None  # of a slot in a topology with stateful bolts
 
     # The driver.
 
@@ -111,7 +113,7 @@ class SlotProcess:
     def _on_reset(self, message: dict[str, Any]) -> None:
         epoch = message["epoch"]
         self._exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
-        self._later(lambda: self._reset(epoch, message["asked"]))
+        self._later(lambda: self._reset(epoch, message["committed"], message["asked"]))
 
     def _on_stats(self, message: dict[str, Any]) -> None:
         self.tell("stats", asked=message["asked"], **self.stats())
@@ -123,6 +125,19 @@ class SlotProcess:
     def _on_lease(self, message: dict[str, Any]) -> None:
         if self._is_loaded:
             self.slot.paused = message["paused"]
+
+    def _on_commit_step(self, message: dict[str, Any]) -> None:
+        """One step of a commit: a method of `SlotState` of the same name."""
+        assert self._state is not None
+        step = getattr(self._state, message["kind"])
+        self._later(lambda: step(message["txid"], message["asked"]))
+
+    _on_rest = _on_mark = _on_prepare = _on_commit = _on_commit_step
+
+    def _on_read(self, message: dict[str, Any]) -> None:
+        assert self._state is not None
+        state = self._state
+        self._later(lambda: state.read(message["component"], message["key"], message["asked"]))
 
     def _on_calm(self, message: dict[str, Any]) -> None:
         """The slot has lived through a batch: it need not tell any more what it is about to do."""
@@ -140,9 +155,11 @@ class SlotProcess:
         self._turn()
         self.tell("done", asked=asked)
 
-    def _reset(self, epoch: int, asked: int) -> None:
+    def _reset(self, epoch: int, committed: int, asked: int) -> None:
         self.epoch = epoch
         self._told_frames = False
+        if self._state is not None:
+            self._state.before_reset(committed)
         self.slot.reset()
         self._exchanges.open(epoch)
         self.tell("done", asked=asked)
@@ -173,7 +190,7 @@ class SlotProcess:
         threading.Thread(target=self._hear, daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
         try:
-            self._load(assignment["plan"])
+            self._load(assignment["plan"], assignment["checkpoint"])
         except BaseException as exc:
             self._fail_start(exc)
             return
@@ -207,11 +224,13 @@ class SlotProcess:
             self.slot.close()
         self.tell("stopped", **self.stats())
 
-    def _load(self, pickled: bytes) -> None:
+    def _load(self, pickled: bytes, checkpoint: dict[str, Any] | None) -> None:
         """Make the slot; what user code imports is imported here."""
         pickled_plan, components, self._execute_limit = cloudpickle.loads(pickled)
         plan = load_plan(pickled_plan, components)
         self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
+        if checkpoint is not None:
+            self._state = SlotState(self.slot, checkpoint["folder"], checkpoint["assignment"], self.tell)
         self.slot.on_wake(self._wake.set)
         self.slot.before_calls(self._tell_call)
         self._is_loaded = True
@@ -219,7 +238,7 @@ class SlotProcess:
     def _open(self) -> None:
         """Open the components, which may take as long as a start."""
         self._begin_start()
-        self.slot.open()
+        self.slot.open(self._state.restored() if self._state is not None else None)
         self._end_start()
 
     def _fail_start(self, exc: BaseException) -> None:
@@ -239,6 +258,8 @@ class SlotProcess:
         while self._calls:
             self._calls.popleft()()
         busy = self._turn()
+        if self._state is not None and self.slot.is_open:
+            self._state.look()
         if self.slot.outbox.has_frames() and not self._told_frames:
             self._told_frames = True
             self.tell("frames")

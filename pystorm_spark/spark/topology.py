@@ -22,11 +22,13 @@ from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
-from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, Tally, TopologyInfo
+from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, Tally, TopologyInfo, check_stateful
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
+from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.spark.checkpoint import Checkpoint
 from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Chains, Order
@@ -42,14 +44,16 @@ from pystorm_spark.spark.wire import Address, private_folder
 log = logging.getLogger(__name__)
 
 START_SECS = 10.0  # for slots that were still starting when they are told to end
+LAST_COMMIT_SECS = 10.0
 STATS_SECS = 2.0  # how long a question for the latest counts waits for a slot that is held up
 
 
 class Run:
     """The slots of one plan, from their placing to their end; a rebalance makes another run."""
 
-    def __init__(self, plan: Plan, session: SparkSession, parent: Path, past: Tally) -> None:
+    def __init__(self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Path, past: Tally) -> None:
         check_open_files(plan.slots)
+        self._checkpoint = Checkpoint(plan, checkpoint) if plan.durable_bolts else None
         self.failure: BaseException | None = None  # why a slot could not start
         self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0
@@ -72,7 +76,15 @@ class Run:
         address = self._control.address
         token = self._control.token
         restarts = plan.conf["topology.slot.max.restarts"]
-        self.driver = Driver(plan.slots, self, token, restarts, _execute_timeout(plan), start_secs=self._start_secs)
+        self.driver = Driver(
+            plan.slots,
+            self,
+            token,
+            restarts,
+            _execute_timeout(plan),
+            start_secs=self._start_secs,
+            keeper=self._checkpoint,
+        )
         self._launch = Launch(
             address if self._folder else Address(known_as, address.port),
             token,
@@ -126,6 +138,7 @@ class Run:
             "plan": self._pickled,
             "start_secs": self._start_secs,
             "careful": self.driver.has_died(link.slot),
+            "checkpoint": self._checkpoint.assignment(link.slot) if self._checkpoint is not None else None,
             **self.driver.admit(link),
         }
 
@@ -191,6 +204,15 @@ class Run:
     def _links(self) -> list[SlotLink]:
         return [link for link in self.driver.slots.values() if link is not None]
 
+    def read_state(self, component: str, key: Any) -> dict[Any, Any]:
+        """{key: value} as of the last commit, for one key, or for all if it is None."""
+        codec = ValueCodec()
+        packed = None if key is None else codec.pack([key])
+        found: dict[Any, Any] = {}
+        for answer in self.driver.read(component, packed):
+            found.update(codec.unpack_rows(answer, 1)[0][0])
+        return found
+
     def kill(self) -> None:
         """End the slots of this machine the hard way."""
         self._control.kill_all()
@@ -226,6 +248,7 @@ class SparkTopology(RunningTopology):
         session: SparkSession,
         folder: Path,
         checkpoint: Path,
+        is_kept: bool,
     ) -> None:
         self.plan = planned(conf)
         super().__init__(name, self.plan.storm_id)
@@ -233,8 +256,9 @@ class SparkTopology(RunningTopology):
         self._session = session
         self._folder = folder
         self._checkpoint = checkpoint
+        self._is_kept = is_kept  # the checkpoint, when the topology ends
         self._started_at = time.monotonic()
-        self.run = Run(self.plan, session, folder, Tally(self.plan.specs))
+        self.run = Run(self.plan, session, folder, checkpoint, Tally(self.plan.specs))
         self._query: Any = None
         self._queries = itertools.count(1)
         self._changing = threading.RLock()  # of the run
@@ -260,7 +284,7 @@ class SparkTopology(RunningTopology):
         writer = stream.writeStream.foreachBatch(lambda *_: run.driver.batch()).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
-        log_folder = self._checkpoint / f"trigger-{number}"
+        log_folder = self._folder / "triggers" / f"{self.id}-{number}"
         self._query = (
             writer.option("checkpointLocation", log_folder.absolute().as_uri()).queryName(f"{self.id}-{number}").start()
         )
@@ -320,10 +344,12 @@ class SparkTopology(RunningTopology):
                 raise NotAliveError(f"topology {self.name!r} has ended")
             self._stop_run()
             self.plan = plan
-            self.run = Run(plan, self._session, self._folder, self.run.past)
+            self.run = Run(plan, self._session, self._folder, self._checkpoint, self.run.past)
             self._start_run(is_open)
 
     def _stop_run(self) -> None:
+        if self._query is not None and self.error is None:
+            self.run.driver.finish(LAST_COMMIT_SECS)
         query, self._query = self._query, None
         self.run.close()  # first: a query ends only when its batch has returned
         if query is not None:
@@ -337,12 +363,18 @@ class SparkTopology(RunningTopology):
             self.status = KILLED
             try:
                 self._stop_run()
+                if not self._is_kept:
+                    shutil.rmtree(self._checkpoint, ignore_errors=True)
             finally:
                 self.ended.set()
 
     def hurry(self) -> None:
         """Kill the slots, so that whoever waits for them waits no longer."""
         self.run.kill()
+
+    def read_state(self, component: str, key: Any) -> dict[Any, Any]:
+        check_stateful(component, self.plan.durable_bolts)
+        return self.run.read_state(component, key)
 
     def info(self) -> TopologyInfo:
         plan, tally = self.plan, Tally(self.plan.specs)

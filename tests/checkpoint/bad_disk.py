@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.manifest import Manifest
-from pystorm_spark.checkpoint.part import TaskKey, read_part, write_part
+from pystorm_spark.checkpoint.part import read_part, write_part
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.topology.durable import TaskKey
 
 TASK = TaskKey("count", 0)
 SMALL, TOO_LARGE = bytes(8), bytes(200_000)

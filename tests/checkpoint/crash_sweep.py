@@ -17,9 +17,10 @@ from pystorm_spark.checkpoint.crash_points import EXIT_CODE, POINTS, Crashes, ar
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.merging import merge_parts
-from pystorm_spark.checkpoint.part import TaskKey, read_sections, write_part
+from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.section import merge_sections
 from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.topology.durable import TaskKey
 
 TASK = TaskKey("count", 0)
 LAST = 3  # commits; the parts are merged before the second one

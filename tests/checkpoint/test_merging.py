@@ -12,8 +12,9 @@ from msgpack import ExtType
 
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.merging import FEWEST, merge_parts, to_merge
-from pystorm_spark.checkpoint.part import Part, TaskKey, read_part, read_sections, write_part
+from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
 from pystorm_spark.checkpoint.section import DELETION, merge_sections, same_bytes
+from pystorm_spark.topology.durable import TaskKey
 
 A, B, C = TaskKey("a", 0), TaskKey("b", 0), TaskKey("c", 0)
 NUMBER = 12  # an extension type of these tests: a Decimal as text

@@ -3,8 +3,9 @@
 import pytest
 
 from pystorm_spark.checkpoint.files import PosixFiles
-from pystorm_spark.checkpoint.part import Part, TaskKey, read_part, read_sections, write_part
+from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.topology.durable import TaskKey
 
 A, B, C = TaskKey("a", 0), TaskKey("b", 1), TaskKey("ç", 2)
 

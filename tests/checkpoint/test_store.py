@@ -10,9 +10,10 @@ import pytest
 from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, sealed
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.manifest import MAGIC, Manifest
-from pystorm_spark.checkpoint.part import Part, TaskKey, read_sections, write_part
+from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.topology.durable import TaskKey
 
 A, B = TaskKey("a", 0), TaskKey("b", 1)
 

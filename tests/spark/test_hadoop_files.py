@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from pystorm_spark.checkpoint.part import TaskKey, read_sections, write_part
+from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_files import HadoopFiles
+from pystorm_spark.topology.durable import TaskKey
 
 pytestmark = pytest.mark.spark
 

@@ -108,6 +108,7 @@ class SimulatedProcess(SlotProcess):
         self._calls = deque()
         self._wake = Waker(self)
         self._stopping = False
+        self._state = None
         self._told_frames = False
         self._call_began = 0.0
         self._step_due = False

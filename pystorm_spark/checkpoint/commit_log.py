@@ -1,0 +1,75 @@
+"""Internal. CommitLog: the commits of one run of a topology, from what its slots have written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pystorm_spark.checkpoint.manifest import Manifest
+from pystorm_spark.checkpoint.slot_side import Assignment, Written
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.errors import CheckpointError, did_you_mean
+from pystorm_spark.topology.durable import TaskKey
+
+
+class CommitLog:
+    """Makes one manifest after the other. `slots` says which tasks with state each slot has."""
+
+    def __init__(self, store: CheckpointStore, topology: str, slots: Sequence[Sequence[TaskKey]]) -> None:
+        self._store = store
+        self._topology = topology
+        self._slots = [tuple(tasks) for tasks in slots]
+        self._tasks = _counted(self._slots)
+        last = store.last
+        if last is not None:
+            _check_tasks(last.tasks, self._tasks)
+        store.clean()
+
+    @property
+    def last(self) -> Manifest:
+        """The last commit; the first one holds nothing."""
+        assert self._store.last is not None
+        return self._store.last
+
+    def assignment(self, slot: int) -> Assignment:
+        """What a slot that starts has to know."""
+        last = self.last
+        needed = last.needed(self._slots[slot])
+        same = last.extra.get("slots", [])
+        is_same = [[TaskKey(*task) for task in tasks] for tasks in same] == [list(tasks) for tasks in self._slots]
+        return Assignment(needed, needed if is_same or not last.parts else None, last.schemas, last.acked)
+
+    def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
+        """Make what all slots have written the last commit."""
+        manifest = Manifest(
+            self._topology,
+            txid,
+            tuple(part for one in written for part in one.parts),
+            self._tasks,
+            dict(schemas),
+            tuple(part for one in written for part in one.acked),
+            {"slots": [[list(task) for task in tasks] for tasks in self._slots]},
+        )
+        self._store.commit(manifest)
+
+
+def _counted(slots: Sequence[Sequence[TaskKey]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for task in (task for tasks in slots for task in tasks):
+        counts[task.component] = counts.get(task.component, 0) + 1
+    return counts
+
+
+def _check_tasks(kept: Mapping[str, int], planned: Mapping[str, int]) -> None:
+    """Refuse a topology that would lose state of the checkpoint, or see it in the wrong tasks."""
+    for component, count in kept.items():
+        if component not in planned:
+            raise CheckpointError(
+                f"the checkpoint holds state of {component!r}, which the topology does not have as a stateful bolt; "
+                f"{did_you_mean(component, planned)}; name another checkpoint to begin without it"
+            )
+        if planned[component] != count:
+            raise CheckpointError(
+                f"the checkpoint holds the state of {count} tasks of {component!r}, and the topology has "
+                f"{planned[component]}: keys would be looked for in the wrong tasks; keep {count} with "
+                f"set_num_tasks({count}), or name another checkpoint"
+            )

@@ -1,0 +1,135 @@
+"""Internal. SlotCheckpoint: what one slot reads from a checkpoint, and writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pystorm_spark.checkpoint.files import Files
+from pystorm_spark.checkpoint.merging import merge_parts, to_merge
+from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
+from pystorm_spark.checkpoint.section import same_bytes
+from pystorm_spark.topology.durable import PACKED, StateCodec, TaskKey
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a slot needs to know of the last commit."""
+
+    needed: tuple[Part, ...] = ()  # what makes up the state of its tasks
+    own: tuple[Part, ...] | None = ()  # those that belong to it alone; None if slots had other tasks then
+    schemas: Mapping[str, int] = field(default_factory=dict)
+    acked: tuple[Part, ...] = ()
+
+    def to_plain(self) -> list[Any]:
+        """This as what msgpack packs."""
+        own = None if self.own is None else [part.to_plain() for part in self.own]
+        needed, acked = ([part.to_plain() for part in parts] for parts in (self.needed, self.acked))
+        return [needed, own, dict(self.schemas), acked]
+
+    @classmethod
+    def from_plain(cls, plain: Iterable[Any]) -> Assignment:
+        """What `to_plain` was called on."""
+        needed, own, schemas, acked = plain
+        return cls(_parts(needed), None if own is None else _parts(own), schemas, _parts(acked))
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a slot has written for a commit."""
+
+    parts: tuple[Part, ...]  # all that make up the state of its tasks
+    acked: tuple[Part, ...]  # with the message ids of this commit
+
+    def to_plain(self) -> list[Any]:
+        return [[part.to_plain() for part in parts] for parts in (self.parts, self.acked)]
+
+    @classmethod
+    def from_plain(cls, plain: Iterable[Any]) -> Written:
+        return cls(*map(_parts, plain))
+
+
+class SlotCheckpoint:
+    """The parts of one slot. `write` proposes, `settle` says that the proposal is part of a commit."""
+
+    def __init__(self, files: Files, slot: int, assignment: Assignment, codec: StateCodec) -> None:
+        self._files = files
+        self._codec = codec
+        self._slot = slot
+        self._assignment = assignment
+        self._parts = assignment.own or ()  # what is committed, or equal to it
+        self._proposed: Written | None = None
+        self._merged: tuple[Sequence[Part], Part] | None = None  # parts, and the one to put in their place
+        self.is_full_next = assignment.own is None  # the first write holds all there is
+
+    def sections(self, tasks: Collection[TaskKey]) -> dict[TaskKey, list[bytes]]:
+        """The sections of `tasks` as of the last commit, oldest first."""
+        return read_sections(self._files, self._assignment.needed, tasks)
+
+    @property
+    def schemas(self) -> Mapping[str, int]:
+        """{component: the version of its state} as of the last commit."""
+        return self._assignment.schemas
+
+    def acked(self, components: Collection[str]) -> dict[str, list[bytes]]:
+        """{component: sections} with the message ids of the last commit."""
+        found: dict[str, list[bytes]] = {}
+        for part in self._assignment.acked:
+            wanted = [task for task in part.tasks if task.component in components]
+            for task, section in read_part(self._files, part, wanted).items():
+                found.setdefault(task.component, []).append(section)
+        return found
+
+    def write(
+        self, txid: int, sections: Mapping[TaskKey, bytes], acked: Mapping[TaskKey, bytes], is_full: bool
+    ) -> Written:
+        """Write what a commit takes from this slot: what has changed, or all there is.
+
+        What was written before and never committed is given up.
+        """
+        if self._proposed is not None:
+            self._give_up(self._proposed)
+        if self._merged is not None:
+            self._put_merged(*self._merged)
+        base = () if is_full else self._parts
+        added = self._added(f"state-{txid}", sections, is_full)
+        self._proposed = Written((*base, *added), self._added(f"acked-{txid}", acked, is_full=True))
+        return self._proposed
+
+    def settle(self) -> None:
+        """What was written last is committed."""
+        if self._proposed is not None:
+            self._parts, self._proposed = self._proposed.parts, None
+            self.is_full_next = False
+
+    def merge(self) -> None:
+        """Merge parts if that is worth while. Another thread may call it: commits do not wait for it."""
+        parts = self._parts
+        chosen = to_merge(parts) if self._merged is None else None
+        if chosen is not None:
+            run = parts[chosen]
+            is_full = chosen.start == 0
+            merged = merge_parts(self._files, f"merged-{self._slot}", run, is_full, key_of=self._key_of)
+            self._merged = run, merged
+
+    def _key_of(self, code: int, data: bytes) -> Hashable:
+        key: Hashable = self._codec.unpack_rows(data, 1)[0][0] if code == PACKED else same_bytes(code, data)
+        return key
+
+    def _put_merged(self, run: Sequence[Part], merged: Part) -> None:
+        self._merged = None
+        at = self._parts.index(run[0])
+        self._parts = (*self._parts[:at], merged, *self._parts[at + len(run) :])
+
+    def _added(self, name: str, sections: Mapping[TaskKey, bytes], is_full: bool) -> tuple[Part, ...]:
+        return (write_part(self._files, f"{name}-{self._slot}", sections, is_full),) if sections else ()
+
+    def _give_up(self, proposed: Written) -> None:
+        for part in {*proposed.parts, *proposed.acked}.difference(self._parts):
+            self._files.remove(part.name)
+        self._proposed = None
+
+
+def _parts(plain: Sequence[Any]) -> tuple[Part, ...]:
+    return tuple(map(Part.from_plain, plain))

@@ -1,0 +1,131 @@
+"""LocalCommits: when the states of a topology in this process are committed, and where to."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from pystorm_spark.checkpoint.commit_log import CommitLog
+from pystorm_spark.checkpoint.files import Files
+from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.clock import Clock
+from pystorm_spark.errors import CheckpointError, StormError
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.commits import Commits, Letter, Restored
+from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.slot import Slot
+
+log = logging.getLogger(__name__)
+
+FAILED_COMMITS = 3  # in a row, because of what user code raises, end the topology
+DRAIN_SECS = 5.0  # for what is in flight when a topology ends
+
+GiveUp = Callable[[list[Letter]], None]
+
+
+class LocalCommits:
+    """Commits what the slot of one topology has changed, once every commit interval in which something has changed."""
+
+    def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp) -> None:
+        name = plan.conf["topology.name"]
+        self._files = files
+        self._log = CommitLog(CheckpointStore(files, name), name, [plan.durable_tasks(0)])
+        self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
+        self._clock = clock
+        self._give_up = give_up
+        self._failures = 0
+        self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
+        self.due = math.inf  # of the next commit
+
+    def open(self, slot: Slot) -> None:
+        """Open `slot` with what the last commit holds."""
+        self._side = SlotCheckpoint(self._files, 0, self._log.assignment(0), ValueCodec())
+        commits = _of(slot)
+        sections = self._side.sections(commits.tasks())
+        slot.open(Restored(sections, self._side.schemas, self._side.acked(commits.spouts())))
+        self.due = math.inf
+
+    def next_due(self, slot: Slot) -> float:
+        """When a commit is due by the clock."""
+        return math.inf if slot.resting and _of(slot).in_flight() else self.due
+
+    def step(self, slot: Slot) -> bool:
+        """After a turn: commit if it is time to; whether anything was done."""
+        commits = _of(slot)
+        if commits.is_broken():
+            self._roll_back(slot, "a tuple tree has failed")
+            return True
+        if self.due == math.inf and commits.is_wanted():
+            self.due = self._clock.monotonic() + self._interval
+        if self._clock.monotonic() < self.due:
+            return False
+        if commits.is_exactly_once and commits.in_flight():
+            slot.resting = True
+            return False
+        self.commit(slot)
+        return True
+
+    def commit(self, slot: Slot) -> None:
+        """Commit now. Where that cannot be done nothing is lost: the next commit takes it all."""
+        commits, side = _of(slot), self._side
+        txid = self._log.last.txid + 1
+        self.due = math.inf
+        is_full = side.is_full_next
+        commits.mark()
+        try:
+            prepared = commits.prepare(txid, is_full)
+        except StormError as exc:
+            self._failures += 1
+            if self._failures > FAILED_COMMITS:
+                raise
+            self._roll_back(slot, str(exc))
+            return
+        self._failures = 0
+        try:
+            self._give_up(prepared.letters)
+            written = side.write(txid, prepared.sections, prepared.acked, is_full)
+            self._log.commit(txid, [written], prepared.schemas)
+        except CheckpointError as exc:
+            log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
+            self.due = self._clock.monotonic() + self._interval
+            slot.resting = True  # nothing piles up meanwhile
+            return
+        side.settle()
+        slot.resting = False
+        commits.commit(txid)
+        self._merger.submit(self._merge, side)
+
+    def commit_last(self, slot: Slot) -> None:
+        """Commit once more before the slot is closed; with exactly-once when what is in flight has come to its end."""
+        commits = _of(slot)
+        slot.resting = True
+        until = self._clock.monotonic() + DRAIN_SECS
+        if commits.is_exactly_once:
+            while commits.in_flight() and slot.turn() and self._clock.monotonic() < until:
+                pass
+            if commits.in_flight() or commits.is_broken():
+                return
+        if commits.is_wanted():
+            self.commit(slot)
+
+    def close(self) -> None:
+        self._merger.shutdown()
+
+    def _roll_back(self, slot: Slot, why: str) -> None:
+        log.warning("%s: all that has happened since the last commit is taken back", why)
+        slot.reset()
+        self.due = math.inf
+
+    def _merge(self, side: SlotCheckpoint) -> None:
+        try:
+            side.merge()
+        except CheckpointError as exc:
+            log.warning("parts of the checkpoint are not merged, and stay as they are: %s", exc)
+
+
+def _of(slot: Slot) -> Commits:
+    assert slot.commits is not None
+    return slot.commits

@@ -1,0 +1,148 @@
+"""Internal. Commits: the durable side of a slot. What a commit takes from its tasks, and how they go back to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pystorm_spark.errors import StormError
+from pystorm_spark.runtime.bolt_task import BoltTask
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.held_outcomes import DeadLetter, HeldOutcomes
+from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.spout_task import SpoutTask
+from pystorm_spark.runtime.task import Task
+from pystorm_spark.topology.durable import DurableBolt, TaskKey
+
+
+class Letter(NamedTuple):
+    """A message that was given up, and by which spout."""
+
+    component: str
+    letter: DeadLetter
+
+    def to_plain(self) -> dict[str, Any]:
+        """What is kept of it, in words."""
+        id_, values, failures = self.letter
+        return {"component": self.component, "message_id": repr(id_), "values": repr(values), "failures": failures}
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a slot begins with."""
+
+    sections: Mapping[TaskKey, Sequence[bytes]] = field(default_factory=dict)  # oldest first
+    schemas: Mapping[str, int] = field(default_factory=dict)  # {component: version}
+    acked: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # {spout: message ids of the last commit}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a slot has for a commit."""
+
+    sections: dict[TaskKey, bytes]
+    schemas: dict[str, int]
+    acked: dict[TaskKey, bytes]  # message ids, with exactly-once
+    letters: list[Letter]
+
+
+class Commits:
+    """The stateful bolts of a slot, and the spouts whose acks wait for them."""
+
+    def __init__(self, plan: Plan, tasks: Mapping[int, Task], codec: ValueCodec) -> None:
+        self._codec = codec
+        self._bolts: dict[TaskKey, tuple[BoltTask, DurableBolt]] = {}
+        self._spouts: dict[TaskKey, tuple[SpoutTask, HeldOutcomes]] = {}
+        for task in tasks.values():
+            key = TaskKey(task.component_id, plan.tasks[task.component_id].index(task.task_id))
+            if isinstance(task, BoltTask) and task.durable is not None:
+                self._bolts[key] = task, task.durable
+            elif isinstance(task, SpoutTask) and task.held is not None:
+                self._spouts[key] = task, task.held
+        self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
+
+    def tasks(self) -> list[TaskKey]:
+        """The tasks that have state."""
+        return list(self._bolts)
+
+    def spouts(self) -> set[str]:
+        """The spouts of which there are message ids to be restored."""
+        return {component for component, _ in self._spouts} if self.is_exactly_once else set()
+
+    def restore(self, restored: Restored) -> None:
+        """Give every task what it begins with; before it is opened."""
+        for (component, index), (bolt, _) in self._bolts.items():
+            bolt.restored = restored.sections.get(TaskKey(component, index), ()), restored.schemas.get(component)
+        for (component, _), (_, held) in self._spouts.items():
+            packed = restored.acked.get(component, ())
+            held.restore(id_ for part in packed for id_ in self._codec.unpack_rows(part, 1)[0])
+
+    def is_wanted(self) -> bool:
+        """Whether there is something to commit."""
+        held = any(len(held) for _, held in self._spouts.values())
+        return held or any(durable.has_changed() for _, durable in self._bolts.values())
+
+    def is_broken(self) -> bool:
+        """Whether a root has failed and takes all that is not committed back with it."""
+        return any(held.is_broken for _, held in self._spouts.values())
+
+    def in_flight(self) -> int:
+        """How many roots are neither complete nor failed."""
+        return sum(len(spout.pending) + len(spout.acked) for spout, _ in self._spouts.values())
+
+    def mark(self) -> None:
+        """Whatever is complete now is acked by the commit that begins; in all slots before any slot prepares."""
+        for spout, held in self._spouts.values():
+            spout.tell_outcomes()
+            held.mark()
+
+    def prepare(self, txid: int, is_full: bool) -> Prepared:
+        """What has changed since the last commit, or all there is; raises what a bolt raises."""
+        sections: dict[TaskKey, bytes] = {}
+        for key, (bolt, durable) in self._bolts.items():
+            section = _prepared(bolt, durable, txid, is_full)
+            if section is not None:
+                sections[key] = section
+        schemas = {component: durable.schema_version for (component, _), (_, durable) in self._bolts.items()}
+        acked: dict[TaskKey, bytes] = {}
+        letters: list[Letter] = []
+        for key, (_, held) in self._spouts.items():
+            if self.is_exactly_once and (ids := held.marked_ids()):
+                acked[key] = self._codec.pack(ids)
+            letters += [Letter(key[0], letter) for letter in held.letters()]
+        return Prepared(sections, schemas, acked, letters)
+
+    def commit(self, txid: int) -> None:
+        """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
+        for bolt, durable in self._bolts.values():
+            bolt.guard(durable.commit, "pre_commit", txid)
+        for spout, held in self._spouts.values():
+            spout.tell(held.commit(), [])
+
+    def rollback(self) -> None:
+        """Have every state go back to the last commit."""
+        for bolt, durable in self._bolts.values():
+            bolt.guard(durable.rollback, "pre_rollback")
+
+    def read(self, component: str, key: Any) -> dict[Any, Any]:
+        """{key: value} of the last commit in this slot's tasks of `component`: one key, or all if it is None."""
+        found: dict[Any, Any] = {}
+        for (name, _), (_, durable) in self._bolts.items():
+            if name != component:
+                continue
+            if key is None:
+                found.update(durable.committed())
+            elif (value := durable.committed_value(key)) is not None:
+                found[key] = value
+        return found
+
+
+def _prepared(task: Task, durable: DurableBolt, txid: int, is_full: bool) -> bytes | None:
+    try:
+        return durable.prepare_commit(txid, is_full)
+    except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+        task.report(exc, what="pre_prepare")
+        raise StormError(
+            f"pre_prepare of {task.component_id!r} (task {task.task_id}) raised {type(exc).__name__}: {exc}"
+        ) from exc

@@ -1,0 +1,63 @@
+"""Internal. Checkpoint: where a topology on Spark keeps its commits. Slots write their parts, the driver the rest."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pystorm_spark.checkpoint.commit_log import CommitLog
+from pystorm_spark.checkpoint.dead_letters import DeadLetters
+from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.slot_side import Written
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.errors import CheckpointError
+from pystorm_spark.runtime.plan import Plan
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoint:
+    """The commits of one run of a topology."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        name = plan.conf["topology.name"]
+        self.interval_secs: float = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
+        self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
+        self._folder = folder
+        self._files = PosixFiles(folder / "state")
+        slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
+        self._log = CommitLog(CheckpointStore(self._files, name), name, slots)
+
+    @property
+    def txid(self) -> int:
+        return self._log.last.txid
+
+    def assignment(self, slot: int) -> dict[str, Any]:
+        """What a slot that starts has to know."""
+        return {"folder": str(self._folder / "state"), "assignment": self._log.assignment(slot).to_plain()}
+
+    def commit(self, txid: int, replies: Iterable[dict[str, Any]]) -> None:
+        """Make what every slot has prepared the last commit, or raise a `CheckpointError`."""
+        written: list[Written] = []
+        schemas: dict[str, int] = {}
+        letters: list[dict[str, Any]] = []
+        for reply in replies:
+            if "unwritten" in reply:
+                raise CheckpointError(reply["unwritten"])
+            written.append(Written.from_plain(reply["written"]))
+            schemas.update(reply["schemas"])
+            letters += [{"time": time.time(), **letter} for letter in reply["letters"]]
+        self._check_seen(written)
+        if letters:
+            DeadLetters(self._folder).add(letters)
+        self._log.commit(txid, written, schemas)
+        for letter in letters:
+            log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
+
+    def _check_seen(self, written: Iterable[Written]) -> None:
+        for part in (part for one in written for part in (*one.parts[-1:], *one.acked)):
+            if self._files.size(part.name) != part.size:
+                raise CheckpointError(f"the checkpoint file {self._files.path(part.name)!r} is not what a slot wrote")

@@ -1,0 +1,95 @@
+"""Internal. CommitRound: one commit of all slots, question by question. Exchanges go on meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pystorm_spark.errors import CheckpointError
+from pystorm_spark.spark.control import SlotLink
+
+log = logging.getLogger(__name__)
+
+
+class Keeper(Protocol):
+    """Where commits are kept; a simulator can be put in its place."""
+
+    interval_secs: float
+    is_exactly_once: bool
+
+    @property
+    def txid(self) -> int:
+        """Of the last commit."""
+        ...
+
+    def commit(self, txid: int, replies: Iterable[dict[str, Any]]) -> None:
+        """Make what every slot has prepared the last commit, or raise a `CheckpointError`."""
+        ...
+
+
+@dataclass
+class Question:
+    """What slots were told to do, and which of them have done it."""
+
+    awaited: set[SlotLink]
+    replies: dict[int, dict[str, Any]] = field(default_factory=dict)  # {slot: what it answered}
+
+    def is_answered(self) -> bool:
+        """Whether every slot that is still there has answered."""
+        return not self.open_slots()
+
+    def open_slots(self) -> list[int]:
+        return sorted(link.slot for link in self.awaited if link.state == "ready")
+
+
+Ask = Callable[..., Question]
+
+
+class CommitRound:
+    """One commit.
+
+    All slots first mark what is complete, and only when all have done so they prepare: whatever a tree that is acked by
+    this commit has changed, in any slot, is then part of it. With exactly-once nothing is in flight by then.
+    """
+
+    def __init__(self, ask: Ask, keeper: Keeper, slots: int) -> None:
+        self._ask = ask
+        self._slots = slots
+        self._keeper = keeper
+        self.txid = keeper.txid + 1
+        self.failure: str | None = None  # what user code raised
+        self.is_made = False
+        self._steps = iter(("rest", "mark", "prepare") if keeper.is_exactly_once else ("mark", "prepare"))
+        self._question = self._ask(next(self._steps), txid=self.txid)
+
+    def is_answered(self) -> bool:
+        """Whether there is a next step to be made."""
+        return self._question.is_answered()
+
+    def advance(self) -> bool:
+        """Make the next step if all slots have made the last one; whether the round has come to its end."""
+        if not self._question.is_answered():
+            return False
+        if self.is_made or len(self._question.replies) < self._slots:  # or a slot is gone, and with it this commit
+            return True
+        failed = [reply["failed"] for reply in self._question.replies.values() if "failed" in reply]
+        if failed:
+            self.failure = failed[0]
+            return True
+        step = next(self._steps, None)
+        if step is not None:
+            self._question = self._ask(step, txid=self.txid)
+            return False
+        return not self._make()
+
+    def _make(self) -> bool:
+        try:
+            self._keeper.commit(self.txid, self._question.replies.values())
+        except CheckpointError as exc:
+            log.error("the commit %d is not made, and will be tried again: %s", self.txid, exc)
+            return False
+        self.is_made = True
+        self._question = self._ask("commit", txid=self.txid)
+        return True

@@ -1,0 +1,120 @@
+"""Internal. SlotState: the durable side of a slot process. What it restores, and what it does for a commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
+from pystorm_spark.errors import CheckpointError, StormError
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.commits import Prepared, Restored
+from pystorm_spark.runtime.slot import Slot
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[..., None]
+
+
+class SlotState:
+    """Commits of one slot. All of it is called in the thread that turns the slot; files are written in another one."""
+
+    def __init__(self, slot: Slot, folder: str, assignment: list[Any], tell: Tell) -> None:
+        assert slot.commits is not None
+        self._slot = slot
+        self._commits = slot.commits
+        self._tell = tell
+        files = PosixFiles(Path(folder))
+        self._side = SlotCheckpoint(files, slot.number, Assignment.from_plain(assignment), ValueCodec())
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="pystorm-commits")
+        self._merger = ThreadPoolExecutor(1, thread_name_prefix="pystorm-merges")
+        self._prepared = 0  # the commit that was prepared last
+        self._committed = 0
+        self._told_wanted = False
+        self._told_broken = False
+        self._draining: int | None = None  # the question that is answered when nothing is in flight
+
+    def restored(self) -> Restored:
+        """What the tasks begin with."""
+        side, commits = self._side, self._commits
+        return Restored(side.sections(commits.tasks()), side.schemas, side.acked(commits.spouts()))
+
+    def look(self) -> None:
+        """After a turn: tell the driver what it has to know."""
+        if not self._told_wanted and self._commits.is_wanted():
+            self._told_wanted = True
+            self._tell("uncommitted")
+        if not self._told_broken and self._commits.is_broken():
+            self._told_broken = True
+            self._tell("broken")
+        if self._draining is not None and not self._commits.in_flight() and not self._told_broken:
+            asked, self._draining = self._draining, None
+            self._tell("done", asked=asked)
+
+    # What the driver asks for.
+
+    def rest(self, txid: int, asked: int) -> None:
+        """Begin nothing new; done when nothing is in flight."""
+        self._slot.resting = True
+        self._draining = asked
+        self.look()
+
+    def mark(self, txid: int, asked: int) -> None:
+        """Whatever is complete now belongs to the commit."""
+        self._commits.mark()
+        self._tell("done", asked=asked)
+
+    def prepare(self, txid: int, asked: int) -> None:
+        """Take what has changed, and have it written."""
+        is_full = self._side.is_full_next
+        try:
+            prepared = self._commits.prepare(txid, is_full)
+        except StormError as exc:
+            self._tell("done", asked=asked, failed=str(exc))
+            return
+        self._prepared = txid
+        self._writer.submit(self._write, txid, asked, prepared, is_full)
+
+    def _write(self, txid: int, asked: int, prepared: Prepared, is_full: bool) -> None:
+        try:
+            written = self._side.write(txid, prepared.sections, prepared.acked, is_full)
+        except CheckpointError as exc:
+            self._tell("done", asked=asked, unwritten=str(exc))
+            return
+        letters = [letter.to_plain() for letter in prepared.letters]
+        self._tell("done", asked=asked, written=written.to_plain(), schemas=prepared.schemas, letters=letters)
+
+    def commit(self, txid: int, asked: int | None = None) -> None:
+        """The commit is durable."""
+        self._committed = txid
+        self._side.settle()
+        self._slot.resting = False
+        self._commits.commit(txid)
+        self._told_wanted = False
+        self._merger.submit(self._merge)
+        if asked is not None:
+            self._tell("done", asked=asked)
+
+    def read(self, component: str, key: bytes | None, asked: int) -> None:
+        """Tell what the last commit holds for a key, or for all."""
+        codec = ValueCodec()
+        wanted = None if key is None else codec.unpack_rows(key, 1)[0][0]
+        found = self._commits.read(component, wanted) if self._slot.is_open else {}
+        self._tell("done", asked=asked, found=codec.pack([found]))
+
+    def before_reset(self, committed: int) -> None:
+        """The slot is about to go back to the commit `committed`, which it may not yet know of."""
+        if self._committed < self._prepared <= committed:
+            self.commit(committed)
+        self._told_wanted = self._told_broken = False
+        self._draining = None
+
+    def _merge(self) -> None:
+        try:
+            self._side.merge()
+        except CheckpointError as exc:
+            log.warning("parts of the checkpoint are not merged, and stay as they are: %s", exc)

@@ -1,0 +1,107 @@
+"""StatefulBolt: a bolt whose state survives everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pystorm_spark.errors import CheckpointError
+from pystorm_spark.naming import link_spellings
+from pystorm_spark.state.key_value import KeyValueState
+from pystorm_spark.topology.collector import OutputCollector
+from pystorm_spark.topology.component import Bolt, Conf
+from pystorm_spark.topology.durable import DurableBolt, StateCodec
+
+if TYPE_CHECKING:
+    from pystorm_spark.topology.context import TopologyContext
+
+
+class StatefulBolt(Bolt):
+    """A bolt with a `KeyValueState` for each task. `prepare`, then `init_state`, then `execute` again and again.
+
+    Changes are committed together with the acks of the trees that made them: a spout hears of an ack after the commit.
+    After a crash the state is that of the last commit, and what came later is played again.
+    """
+
+    state_version = 1  # raise it when what the values look like has changed, and define `migrate_state`
+    _state_spellings: ClassVar[dict[str, str]] = {
+        "init_state": "initState",
+        "pre_prepare": "prePrepare",
+        "pre_commit": "preCommit",
+        "pre_rollback": "preRollback",
+    }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        link_spellings(cls, StatefulBolt._state_spellings)
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        """Called at every start, after `prepare`, with what the last commit held, or nothing."""
+
+    def pre_prepare(self, txid: int) -> None:
+        """A commit begins: what is put now still belongs to it."""
+
+    def pre_commit(self, txid: int) -> None:
+        """The commit `txid` is durable."""
+
+    def pre_rollback(self) -> None:
+        """The state is about to go back to the last commit; then the same object holds what that held."""
+
+    def migrate_state(self, state: KeyValueState[Any, Any], version: int) -> None:
+        """Bring values of an older `state_version` up to this one; called before `init_state`."""
+        raise CheckpointError(
+            f"the state of {type(self).__name__} is of version {version}, and its state_version is "
+            f"{self.state_version}; define migrate_state(state, version) to bring it up"
+        )
+
+    def as_bolt(self) -> Bolt:
+        return StatefulBoltExecutor(self)
+
+
+class StatefulBoltExecutor(DurableBolt):
+    """Runs a stateful bolt: keeps its state, and tells it of commits."""
+
+    wrapped: StatefulBolt
+
+    def prepare(self, conf: Conf, context: TopologyContext, collector: OutputCollector) -> None:
+        self.execute = self.wrapped.execute  # type: ignore[method-assign] # without a call in between
+        self.wrapped.prepare(conf, context, collector)
+
+    @property
+    def schema_version(self) -> int:
+        return self.wrapped.state_version
+
+    def restore(self, codec: StateCodec, sections: Sequence[bytes], schema_version: int | None) -> None:
+        self._state: KeyValueState[Any, Any] = KeyValueState(codec)
+        self._state.restore(sections)
+        if schema_version not in (None, self.schema_version):
+            self.wrapped.migrate_state(self._state, schema_version)
+        self.wrapped.init_state(self._state)
+
+    def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
+        self.wrapped.pre_prepare(txid)
+        return self._state.prepare_all() if is_full else self._state.prepare_commit()
+
+    def commit(self, txid: int) -> None:
+        try:
+            self.wrapped.pre_commit(txid)
+        finally:
+            self._state.commit()
+
+    def rollback(self) -> None:
+        try:
+            self.wrapped.pre_rollback()
+        finally:
+            self._state.rollback()
+
+    def has_changed(self) -> bool:
+        return self._state.has_changed()
+
+    def committed(self) -> dict[Any, Any]:
+        return self._state.committed()
+
+    def committed_value(self, key: Any) -> Any:
+        return self._state.committed_value(key)
+
+
+BaseStatefulBolt = IStatefulBolt = StatefulBolt

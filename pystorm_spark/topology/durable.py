@@ -1,0 +1,77 @@
+"""DurableBolt: a bolt whose changes are committed. How a kind of bolt that keeps state meets the engine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pystorm_spark.topology.component import Component, WrappingBolt
+
+# Extension types of a section, beside those of values (`runtime/extension.py`).
+DELETED = 100  # instead of a value: its key is gone
+PACKED = 101  # a key or a value that is no atom, packed by a `StateCodec`
+
+
+class TaskKey(NamedTuple):
+    """A task across restarts: its task id may change, this does not."""
+
+    component: str
+    index: int  # type: ignore[assignment]  # it hides a method of tuples, which nobody calls
+
+
+class StateCodec(Protocol):
+    """Packs any values that can travel, and unpacks them, each with its exact type."""
+
+    def pack(self, values: Sequence[Any]) -> bytes: ...
+
+    def unpack_rows(self, data: bytes, count: int) -> list[list[Any]]: ...
+
+
+class DurableBolt(WrappingBolt):
+    """A bolt with state; all of this is called between executes, in the thread that executes.
+
+    What it keeps travels as sections, oldest first: each one msgpack array of keys and values in turn, with the changes
+    of a commit, or with all there was.
+    """
+
+    @property
+    @abstractmethod
+    def schema_version(self) -> int:
+        """The version of what the state's values look like; kept with the state."""
+
+    @abstractmethod
+    def restore(self, codec: StateCodec, sections: Sequence[bytes], schema_version: int | None) -> None:
+        """Begin with what the last commit held; called once, after `prepare`. No version: there was no commit."""
+
+    @abstractmethod
+    def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
+        """What has changed since the last commit, or all there is; None if that is nothing."""
+
+    @abstractmethod
+    def commit(self, txid: int) -> None:
+        """What was prepared is committed."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+
+    @abstractmethod
+    def has_changed(self) -> bool:
+        """Whether there is something to commit."""
+
+    @abstractmethod
+    def committed(self) -> dict[Any, Any]:
+        """What the last commit holds."""
+
+    @abstractmethod
+    def committed_value(self, key: Any) -> Any:
+        """What the last commit holds for `key`; None if it holds nothing."""
+
+
+def durable_of(component: Component) -> DurableBolt | None:
+    """`component` if it is durable, or the durable one that it wraps."""
+    inner: Any = component
+    while inner is not None and not isinstance(inner, DurableBolt):
+        inner = getattr(inner, "wrapped", None)
+    return inner
