@@ -164,6 +164,7 @@ __all__ = [
     "WorkerHook",
     "__version__",
     "is_tick",
+    "load_state",
 ]
 
 
@@ -177,4 +178,8 @@ def __getattr__(name: str) -> object:
         from pystorm_spark.spark.submitter import StormSubmitter
 
         return StormSubmitter
+    if name == "load_state":
+        from pystorm_spark.spark.state_table import load_state
+
+        return load_state
     raise AttributeError(f"module 'pystorm_spark' has no attribute {name!r}")

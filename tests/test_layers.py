@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "checkpoint": BASE | {"topology"},
     "cluster": BASE | {"topology", "metrics"},
     "local": BASE | {"runtime", "checkpoint", "cluster", "topology", "metrics", "clock"},
-    "spark": BASE | {"runtime", "checkpoint", "cluster", "topology", "metrics", "clock", "version"},
+    "spark": BASE | {"runtime", "checkpoint", "cluster", "state", "topology", "metrics", "clock", "version"},
     "testing": BASE | {"local", "runtime", "cluster", "topology", "metrics", "clock"},
     "state": BASE | {"topology"},
     "windowing": BASE | {"topology", "state"},
