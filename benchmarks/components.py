@@ -4,6 +4,7 @@ import math
 
 from benchmarks.reference_loop import SENTENCES
 from pystorm_spark import BasicBolt, Bolt, Spout
+from pystorm_spark.state import StatefulBolt
 
 
 class NumberingSpout(Spout):
@@ -138,3 +139,18 @@ class HoardingBolt(Bolt):
 
     def execute(self, tup):
         self.kept.append(tup)
+
+
+class StatefulCountBolt(StatefulBolt):
+    """Counts in a state that is committed."""
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def init_state(self, state):
+        self.state = state
+
+    def execute(self, tup):
+        word = tup.values[0]
+        self.state.put(word, self.state.get(word, 0) + 1)
+        self.collector.ack(tup)

@@ -118,7 +118,7 @@ class Commits:
         for bolt, durable in self._bolts.values():
             bolt.guard(durable.commit, "pre_commit", txid)
         for spout, held in self._spouts.values():
-            spout.tell(held.commit(), [])
+            spout.tell_acked(held.commit())
 
     def rollback(self) -> None:
         """Have every state go back to the last commit."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pystorm_spark.runtime.codec import ValueCodec
@@ -19,6 +20,26 @@ class DeadLetter(NamedTuple):
     failures: int
 
 
+@dataclass(slots=True)
+class Outcomes:
+    """What became of some roots; not the roots themselves, whose memory is better used again at once."""
+
+    message_ids: list[Any] = field(default_factory=list)
+    emitted_at: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, roots: Sequence[Root]) -> Outcomes:
+        return cls([root.message_id for root in roots], [root.emitted_at for root in roots])
+
+    def __len__(self) -> int:
+        return len(self.message_ids)
+
+    def add(self, other: Outcomes) -> None:
+        """Put all of `other` behind these."""
+        self.message_ids += other.message_ids
+        self.emitted_at += other.emitted_at
+
+
 class HeldOutcomes:
     """The roots of one spout task that are complete and wait for a commit.
 
@@ -31,9 +52,9 @@ class HeldOutcomes:
         self.is_broken = False  # a root has failed, with exactly-once
         self._codec = codec
         self._most_replays = most_replays
-        self._complete: list[Root] = []
-        self._marked: list[Root] = []
-        self._failed: list[Root] = []
+        self._complete = Outcomes()
+        self._marked = Outcomes()
+        self._failed = Outcomes()
         self._letters: list[DeadLetter] = []
         self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
         self._committed: set[Any] = set()  # message ids of the last commit, with exactly-once
@@ -43,15 +64,22 @@ class HeldOutcomes:
 
     def keep(self, acked: list[Root], failed: list[Root]) -> list[Root]:
         """Hold what is complete; those that have failed and are to be told now."""
-        self._complete += acked
+        self._complete.add(Outcomes.of(acked))
         if not self.is_exactly_once or not failed:
             return failed
         for root in failed:
             key = self._key(root.message_id)
             self._failures[key] = self._failures.get(key, 0) + 1
-        self._failed += failed
+        self._failed.add(Outcomes.of(failed))
         self.is_broken = True
         return []
+
+    def is_new(self, message_id: Any) -> bool:
+        """Whether nothing is known of a message that is emitted."""
+        try:
+            return message_id not in self._committed and message_id not in self._failures
+        except TypeError:  # it cannot be hashed
+            return False
 
     def settles(self, root: Root, values: list[Any]) -> bool:
         """Whether an emit needs no execution: its message is part of the last commit, or has failed too often."""
@@ -64,41 +92,50 @@ class HeldOutcomes:
             self._letters.append(DeadLetter(root.message_id, values, failures))
         elif key not in self._committed:
             return False
-        self._complete.append(root)
+        self._complete.add(Outcomes.of([root]))
         return True
 
     def mark(self) -> None:
         """Whatever is complete now belongs to the commit that begins."""
-        self._marked += self._complete
-        self._complete = []
+        self._marked.add(self._complete)
+        self._complete = Outcomes()
 
     def marked_ids(self) -> list[Any]:
-        return [root.message_id for root in self._marked]
+        return self._marked.message_ids
 
     def letters(self) -> list[DeadLetter]:
         """What the commit that begins gives up."""
         return self._letters
 
-    def commit(self) -> list[Root]:
+    def commit(self) -> Outcomes:
         """What was marked is committed; the roots that are acked by it."""
-        acked, self._marked = self._marked, []
+        acked, self._marked = self._marked, Outcomes()
         self._letters = []
         if self.is_exactly_once:
-            self._committed = {self._key(root.message_id) for root in acked}
+            self._committed = self._keys(acked.message_ids)
             for key in self._committed:
                 self._failures.pop(key, None)
         return acked
 
-    def rollback(self) -> list[Root]:
+    def rollback(self) -> Outcomes:
         """Nothing since the last commit counts; the roots that fail by it."""
-        failed = [*self._marked, *self._complete, *self._failed]
-        self._marked, self._complete, self._failed, self._letters = [], [], [], []
+        failed = self._marked
+        failed.add(self._complete)
+        failed.add(self._failed)
+        self._marked, self._complete, self._failed = Outcomes(), Outcomes(), Outcomes()
+        self._letters = []
         self.is_broken = False
         return failed
 
     def restore(self, committed_ids: Iterable[Any]) -> None:
         """The message ids of the last commit, after a start."""
-        self._committed = {self._key(message_id) for message_id in committed_ids}
+        self._committed = self._keys(list(committed_ids))
+
+    def _keys(self, message_ids: list[Any]) -> set[Any]:
+        try:
+            return set(message_ids)
+        except TypeError:
+            return {self._key(message_id) for message_id in message_ids}
 
     def _key(self, message_id: Any) -> Any:
         try:

@@ -29,7 +29,7 @@ class SpoutCollector(SpoutOutputCollector):
         self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
         self.bucket = task.pending.newest  # where new roots are pending
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
-        # Exactly-once looks at every message id.
+        # With exactly-once some messages are not to be executed.
         self._plainly = self.tracking and not (task.held is not None and task.held.is_exactly_once)
 
     def emit(
@@ -52,7 +52,12 @@ class SpoutCollector(SpoutOutputCollector):
                 port = route.pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
             except (KeyError, TypeError):
                 port = route.pick(values)
-        if port is not None and port.append is not None and message_id is not None and self._plainly:
+        if (
+            port is not None
+            and port.append is not None
+            and message_id is not None
+            and (self._plainly or self._is_new(message_id))
+        ):
             root = Root()  # `new_root` and `new_tuple`, without the calls
             root.open = 1
             root.root_id = 0
@@ -95,6 +100,9 @@ class SpoutCollector(SpoutOutputCollector):
     def watch(self) -> None:
         self.watched = True
         self.short_way = False
+
+    def _is_new(self, message_id: Any) -> bool:
+        return self.tracking and self._task.held is not None and self._task.held.is_new(message_id)
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
-from pystorm_spark.runtime.held_outcomes import MOST_HELD, HeldOutcomes
+from pystorm_spark.runtime.held_outcomes import MOST_HELD, HeldOutcomes, Outcomes
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.spout_collector import SpoutCollector
@@ -130,7 +130,7 @@ class SpoutTask(Task):
             self.stats.acked += 1
             self.guard(self.spout.ack, "ack", message_id)
             if self.task_hooks:
-                self._tell_hooks(new_root(self, message_id, self.collector.now, self.pending.newest), True, 0.0)
+                self._tell_hooks(Outcomes([message_id], [self.collector.now]), self.collector.now, True)
         else:
             root = new_root(self, message_id, self.collector.now, self.pending.newest)
             if self.held is not None and self.held.settles(root, values):
@@ -223,8 +223,10 @@ class SpoutTask(Task):
         for root in list(self.pending):
             self.settle(root, acked=False)
         if self.held is not None:  # these did not fail by themselves
-            failed, self._failed = self._failed, []
-            self.tell([], [*self.held.rollback(), *failed])
+            failed = self.held.rollback()
+            failed.add(Outcomes.of(self._failed))
+            self._failed = []
+            self.tell_failed(failed)
 
     def tell_outcomes(self) -> bool:
         """Call `ack` and `fail` for what has been settled; whether there was anything."""
@@ -234,43 +236,49 @@ class SpoutTask(Task):
         failed, self._failed = self._failed, []
         if self.held is not None:
             failed, acked = self.held.keep(acked, failed), []
-        self.tell(acked, failed)
+        if acked:
+            self.tell_acked(Outcomes.of(acked))
+        if failed:
+            self.tell_failed(Outcomes.of(failed))
         return True
 
-    def tell(self, acked: list[Root], failed: list[Root]) -> None:
-        """Call `ack` and `fail` for these, and count them."""
+    def tell_acked(self, acked: Outcomes) -> None:
+        """Call `ack` for these, and count them."""
         now = self.clock.monotonic()
         self.stats.acked += len(acked)
-        self.stats.failed += len(failed)
-        self.stats.complete_secs += now * len(acked) - sum([root.emitted_at for root in acked])
+        self.stats.complete_secs += now * len(acked) - sum(acked.emitted_at)
         if self._hears_ack:
-            self._tell(acked, self.spout.ack, "ack")
-        self._tell(failed, self.spout.fail, "fail")
+            self._tell(acked.message_ids, self.spout.ack, "ack")
         if self.task_hooks:
-            for root in acked:
-                self._tell_hooks(root, True, 1000 * (now - root.emitted_at))
-            for root in failed:
-                self._tell_hooks(root, False, 1000 * (now - root.emitted_at))
+            self._tell_hooks(acked, now, True)
 
-    def _tell(self, roots: list[Root], callback: Callable[[Any], None], name: str) -> None:
-        left = iter(roots)
+    def tell_failed(self, failed: Outcomes) -> None:
+        """Call `fail` for these, and count them."""
+        self.stats.failed += len(failed)
+        self._tell(failed.message_ids, self.spout.fail, "fail")
+        if self.task_hooks:
+            self._tell_hooks(failed, self.clock.monotonic(), False)
+
+    def _tell(self, message_ids: list[Any], callback: Callable[[Any], None], name: str) -> None:
+        left = iter(message_ids)
         while True:
             try:
-                for root in left:
-                    callback(root.message_id)
+                for message_id in left:
+                    callback(message_id)
                 return
             except BaseException as exc:
-                self.report(exc, what=f"{name} of message id {root.message_id!r}")
+                self.report(exc, what=f"{name} of message id {message_id!r}")
 
-    def _tell_hooks(self, root: Root, acked: bool, latency_ms: float) -> None:
-        for hook in self.task_hooks:
-            if acked:
-                info = SpoutAckInfo(self.task_id, root.message_id, latency_ms)
-                self.guard(hook.spout_ack, "spout_ack of a hook", info)
-            else:
-                self.guard(
-                    hook.spout_fail, "spout_fail of a hook", SpoutFailInfo(self.task_id, root.message_id, latency_ms)
-                )
+    def _tell_hooks(self, outcomes: Outcomes, now: float, acked: bool) -> None:
+        for message_id, emitted_at in zip(outcomes.message_ids, outcomes.emitted_at, strict=True):
+            latency_ms = 1000 * (now - emitted_at)
+            for hook in self.task_hooks:
+                if acked:
+                    info = SpoutAckInfo(self.task_id, message_id, latency_ms)
+                    self.guard(hook.spout_ack, "spout_ack of a hook", info)
+                else:
+                    failure = SpoutFailInfo(self.task_id, message_id, latency_ms)
+                    self.guard(hook.spout_fail, "spout_fail of a hook", failure)
 
     def counted(self) -> TaskStats:
         stats = super().counted()

@@ -33,6 +33,8 @@ class KeyValueState(Generic[K, V]):
     A section is one msgpack array of keys and values in turn. Atoms are as they are, others `PACKED`.
     """
 
+    __slots__ = ("_changed", "_codec", "_prepared", "_values")
+
     def __init__(self, codec: StateCodec) -> None:
         self._codec = codec
         self._values: dict[Any, Any] = {}
@@ -45,14 +47,14 @@ class KeyValueState(Generic[K, V]):
 
     def get(self, key: K, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
-        value = self._values.get(key, _MISSING)
-        if value is _MISSING:
-            return default
-        return self._unpacked(value) if type(value) is Packed else value
+        value = self._values.get(key, default)
+        return value if type(value) is not Packed else self._unpacked(value)
 
     def put(self, key: K, value: V) -> None:
         """Keep `value` for `key`; a value that cannot be kept is an error, and the state is as it was."""
-        kept: Any = value if type(value) in ATOMS else self._packed(value, key, "the value")
+        kept: Any = value
+        if type(value) not in ATOMS:
+            kept = self._packed(value, key, "the value")
         if key not in self._changed:
             if type(key) is not str:
                 self._check_key(key)

@@ -1,0 +1,59 @@
+"""What does it cost to keep the counts of a word count in a durable state, in one process?"""
+
+import tempfile
+
+from benchmarks import meter, report
+from benchmarks.components import StatefulCountBolt
+from benchmarks.meter import Rig, Spread
+from benchmarks.reference_loop import WORDS
+from benchmarks.word_count import topology
+from pystorm_spark import LocalCluster
+
+ROUNDS, QUICK_ROUNDS = 7, 2
+SLICE_SECS = 2.5  # some commits
+COMMIT_MS = 1000
+BARS = {"at-least-once": 0.75, "exactly-once": 0.6}
+
+
+def method(rounds):
+    return (
+        f"{rounds} rounds of slices of {SLICE_SECS:g} s, all topologies in turn; rates by seconds of CPU, each divided "
+        "by that of the plain word count right before it. States are committed to a folder of this machine every "
+        f"{COMMIT_MS / 1000:g} s, `topology.max.spout.pending` 5000."
+    )
+
+
+def measure(quick=False):
+    rounds = QUICK_ROUNDS if quick else ROUNDS
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(checkpoint=folder) as cluster:
+        rigs = {"plain": Rig(cluster, topology())}
+        for guarantee in BARS:
+            conf = {
+                "topology.state.guarantee": guarantee,
+                "topology.state.checkpoint.interval.ms": COMMIT_MS,
+                "topology.max.replays": None,
+            }
+            rigs[guarantee] = Rig(cluster, topology(count=StatefulCountBolt()), conf)
+        for rig in rigs.values():
+            rig.slice(meter.WARM_UP_SECS)
+        rates = {label: [] for label in rigs}
+        for _ in range(rounds):
+            for label, rig in rigs.items():
+                rates[label].append(rig.slice(SLICE_SECS).rate * WORDS)
+    return _result(rates, rounds)
+
+
+def _result(rates, rounds):
+    rows, figures = [], {}
+    for label, found in rates.items():
+        ratios = Spread.of([rate / plain for rate, plain in zip(found, rates["plain"], strict=True)])
+        bar = BARS.get(label)
+        judged = report.verdict(ratios.median >= bar, f"≥ {bar}") if bar else ""
+        rows.append([label, report.rate(Spread.of(found)), report.ratio(ratios), judged])
+        figures[label] = {"words/s": Spread.of(found).median, "ratio": ratios.median}
+    table = report.Table(["state", "words/s", "to plain", "bar"], rows)
+    return report.Result("stateful_word_count", report.first_line(__doc__), method(rounds), [table], figures)
+
+
+if __name__ == "__main__":
+    report.answer(measure)
