@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pystorm_spark.metrics.stats import TaskStats
@@ -25,6 +25,8 @@ FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the lo
 LONGEST_PAUSE_SECS = 5.0
 BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
 MAX_BURST = 64  # calls of next_tuple between two looks at the clock
+TIMED_OUT = "timed out"
+IN_FLIGHT = "was in flight when a slot was lost"
 
 
 class SpoutTask(Task):
@@ -158,27 +160,28 @@ class SpoutTask(Task):
             if outcome is not None:
                 self._end(outcome)
 
-    def part_failed(self, root_id: int) -> None:
+    def part_failed(self, root_id: int, why: str = "") -> None:
         if root_id in self._left:
             outcome = self._ledger.fail(root_id)
             if outcome is not None:
-                self._end(outcome)
+                self._end(outcome, why)
 
     def reset_root(self, root_id: int) -> None:
         root = self._left.get(root_id)
         if root is not None:
             self.renew(root)
 
-    def _end(self, outcome: Outcome) -> None:
-        self.settle(self._left[outcome.root], outcome.acked)
+    def _end(self, outcome: Outcome, why: str = "") -> None:
+        self.settle(self._left[outcome.root], outcome.acked, why)
 
     # Outcomes.
 
-    def settle(self, root: Root, acked: bool) -> None:
+    def settle(self, root: Root, acked: bool, why: str = "") -> None:
         """`root` is acked or failed; the first word counts. The spout is told in its own time."""
         if root.bucket is not None:
             del root.bucket[root]
             self._close(root)
+            root.why = why
             (self.acked if acked else self._failed).append(root)
 
     def _close(self, root: Root) -> None:
@@ -202,6 +205,7 @@ class SpoutTask(Task):
         """A message timeout has passed: what was pending before the last one fails."""
         for root in self.pending.rotate():
             self._close(root)
+            root.why = TIMED_OUT
             self._failed.append(root)
         self.collector.bucket = self.pending.newest
         self._ledger.rotate()
@@ -209,7 +213,7 @@ class SpoutTask(Task):
     def fail_pending(self) -> None:
         """Fail every pending root now: what was in flight is lost."""
         for root in list(self.pending):
-            self.settle(root, acked=False)
+            self.settle(root, acked=False, why=IN_FLIGHT)
 
     def tell_outcomes(self) -> bool:
         """Call `ack` and `fail` for what has been settled; whether there was anything."""
@@ -222,8 +226,10 @@ class SpoutTask(Task):
         self.stats.failed += len(failed)
         self.stats.complete_secs += now * len(acked) - sum([root.emitted_at for root in acked])
         if self._hears_ack:
-            self._tell(acked, self.spout.ack, "ack")
-        self._tell(failed, self.spout.fail, "fail")
+            self._tell_acked(acked)
+        for root in failed:
+            self.collector.why = root.why
+            self.guard(self.spout.fail, f"fail of message id {root.message_id!r}", root.message_id)
         if self.task_hooks:
             for root in acked:
                 self._tell_hooks(root, True, 1000 * (now - root.emitted_at))
@@ -231,15 +237,15 @@ class SpoutTask(Task):
                 self._tell_hooks(root, False, 1000 * (now - root.emitted_at))
         return True
 
-    def _tell(self, roots: list[Root], callback: Callable[[Any], None], name: str) -> None:
-        left = iter(roots)
+    def _tell_acked(self, roots: list[Root]) -> None:
+        ack, left = self.spout.ack, iter(roots)
         while True:
             try:
                 for root in left:
-                    callback(root.message_id)
+                    ack(root.message_id)
                 return
             except BaseException as exc:
-                self.report(exc, what=f"{name} of message id {root.message_id!r}")
+                self.report(exc, what=f"ack of message id {root.message_id!r}")
 
     def _tell_hooks(self, root: Root, acked: bool, latency_ms: float) -> None:
         for hook in self.task_hooks:
