@@ -32,12 +32,12 @@ PROMISED = {
         complete_topology read_tuples FeederSpout AckFailTracker FixedTupleSpout CaptureBolt
         make_tuple RecordingCollector Emitted ManualClock CrashOn
     """,
+    "pystorm_spark.dataframe": "DataFrameSpout DataFrameSink run_batch",
 }
 
 # Promised, and not there yet. Whoever adds one moves it up.
 TO_COME = {
     "pystorm_spark.state": "StatefulBolt BaseStatefulBolt IStatefulBolt",
-    "pystorm_spark.dataframe": "DataFrameSpout DataFrameSink run_batch",
 }
 
 # Storm's names: each is the class itself, so that `isinstance` and `except` mean the same.

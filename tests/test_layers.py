@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "cluster": BASE | {"topology", "metrics"},
     "local": BASE | {"runtime", "cluster", "topology", "metrics", "clock"},
     "spark": BASE | {"runtime", "cluster", "topology", "metrics", "clock", "version"},
+    "dataframe": BASE | {"spark", "cluster", "topology"},
     "testing": BASE | {"local", "runtime", "cluster", "topology", "metrics", "clock"},
     "state": BASE | {"topology"},
     "windowing": BASE | {"topology", "state"},

@@ -54,6 +54,7 @@ class SparkCluster(Cluster[SparkTopology]):
         own = spark is None and SparkSession.getActiveSession() is None
         self._folder = private_folder(longest=SPARKS_LONGEST_FOLDER if own else LONGEST_FOLDER)
         made.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._is_named = named is not None
         self._checkpoint = named or self._folder / "checkpoint"
         if own:
             made.callback(_stop_spark, str(self._folder))
@@ -70,7 +71,9 @@ class SparkCluster(Cluster[SparkTopology]):
         self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool
     ) -> SparkTopology:
         planned = partial(self._plan, topology, storm_id)
-        submitted = SparkTopology(name, planned, conf, self._session, self._folder, self._checkpoint / storm_id)
+        # What a user has named is found again under the topology's name; what is temporary is for one run only.
+        home = self._checkpoint / (name if self._is_named else storm_id)
+        submitted = SparkTopology(name, planned, conf, self._session, self._folder, self._checkpoint / storm_id, home)
         try:
             submitted.start(active)
         except BaseException:

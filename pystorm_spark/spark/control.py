@@ -38,6 +38,7 @@ class SlotLink:
         self.has_frames = False  # for other slots
         self.doing = ""  # which call of user code it is about to make, where it tells
         self.epoch = 0  # in which it was started
+        self.frozen: tuple[int, dict[int, int]] | None = None  # transaction, {task: rows} set apart to be written
         self.state = "starting"  # then ready, then stopped, failed, lost or surplus
         self.reason = ""
         self._connection = connection

@@ -38,6 +38,12 @@ class Engine(Protocol):
     def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
         """Run a chain of exchanges; {slot: "ok", "missed", "refused" or "lost"}."""
 
+    def next_txid(self) -> int:
+        """The number of the next transaction of the sinks; the same again until that is written."""
+
+    def write(self, txid: int, links: list[SlotLink]) -> bool:
+        """Have the sinks write the rows that `links` have set apart; False if one of them was lost meanwhile."""
+
 
 class Changes(threading.Condition):
     """The lock on what the threads share, how they wait for one another, and their clock; a simulator has its own."""
@@ -70,6 +76,7 @@ class Driver:
         self._start_secs = start_secs + ANSWER_SECS  # a slot that takes too long tells why, before it is given up
         self._changed = changed or Changes()
         self._with_frames: set[int] = set()
+        self._with_rows: set[int] = set()  # for sinks
         self._lost: dict[int, str] = {}  # {slot: why}
         self._failed_start: str | None = None
         self._deaths = dict.fromkeys(range(slots), 0)  # since the last batch that the slot lived through
@@ -111,6 +118,9 @@ class Driver:
     def _on_frames(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._with_frames.add(link.slot)
 
+    def _on_rows(self, link: SlotLink, message: dict[str, Any]) -> None:
+        self._with_rows.add(link.slot)
+
     def _on_failed(self, link: SlotLink, message: dict[str, Any]) -> None:
         link.reason = message["error"]
         if link.state == "starting" and self._is_awaited(link):
@@ -129,11 +139,14 @@ class Driver:
         link.state = "stopped"
 
     def _on_done(self, link: SlotLink, message: dict[str, Any]) -> None:
+        if "rows" in message:
+            link.frozen = message["txid"], message["rows"]
         self._awaited.get(message["asked"], set()).discard(link)
 
     _HANDLERS: ClassVar[dict[str, Callable[[Driver, SlotLink, dict[str, Any]], None]]] = {
         "ready": _on_ready,
         "frames": _on_frames,
+        "rows": _on_rows,
         "failed": _on_failed,
         "crashed": _on_crashed,
         "hung": _on_hung,
@@ -197,10 +210,13 @@ class Driver:
             if link.state == "failed":
                 raise StormError(link.reason)
 
-    def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> list[SlotLink]:
-        """Tell the slots something and wait until each has done it, is gone, or takes too long."""
+    def _ask_all(
+        self, kind: str, secs: float = ANSWER_SECS, only: list[SlotLink] | None = None, **content: Any
+    ) -> list[SlotLink]:
+        """Tell the slots, or `only` some, something and wait until each has done it, is gone, or takes too long."""
         with self._changed:
-            links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
+            told = self.slots.values() if only is None else only
+            links = [link for link in told if link is not None and link.state == "ready"]
             asked = next(self._questions)
             awaited = self._awaited[asked] = set(links)
         for link in links:
@@ -227,22 +243,56 @@ class Driver:
                 log.warning("slot %d does not end and is killed", link.slot)
                 link.kill()
 
+    # What else waits for slots: the threads that feed them.
+
+    def all_ready(self) -> list[SlotLink] | None:
+        """The slots by number, once all of them are there; None if the topology ends before that."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or self._are_ready())
+            return None if self._ending else [link for link in self.slots.values() if link is not None]
+
+    def _are_ready(self) -> bool:
+        return not self._lost and all(link is not None and link.state == "ready" for link in self.slots.values())
+
+    def wait_for(self, condition: Callable[[], bool], secs: float | None = None) -> bool:
+        """Wait until what slots say makes `condition` true; False if the topology ends, or `secs` pass, before."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ending or condition(), secs) and not self._ending
+
+    def freeze(self, txid: int) -> list[SlotLink]:
+        """Have bolts set their rows apart for `txid`; the slots that have done so."""
+        links = self._ask_all("freeze", txid=txid)
+        return [link for link in links if link.frozen is not None and link.frozen[0] == txid and link.state == "ready"]
+
+    def pause(self, secs: float) -> bool:
+        """Let `secs` pass; False if the topology ends."""
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._ending, secs)
+
+    def nudge(self) -> None:
+        """Have those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
+
     # The loop; called in the thread of foreachBatch.
 
     def batch(self) -> None:
-        """Exchange for about the commit interval, once there is something to exchange."""
+        """Exchange for about the commit interval, once there is something to exchange; then have the sinks write."""
         began: float | None = None
         epoch = self.epoch
         try:
             while not self._ending and (began is None or self._changed.monotonic() - began < COMMIT_SECS):
-                self._wait_for_work()
+                self._wait_for_work(began)
                 if self._ending:
                     return
                 if self._lost:
                     self._recover()
-                else:
-                    began = began or self._changed.monotonic()
+                    continue
+                began = began or self._changed.monotonic()
+                if self._with_frames:
                     self._run_job()
+            if self._with_rows:
+                self._write_rows()
         except Exception as exc:
             if self._ending:
                 return
@@ -258,9 +308,26 @@ class Driver:
         """Whether a slot has died since the last batch that it lived through."""
         return self._deaths[slot] > 0
 
-    def _wait_for_work(self) -> None:
+    def _wait_for_work(self, began: float | None) -> None:
+        """Wait for frames, for a lost slot, and in a batch that has begun no longer than rows for sinks may wait."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ending or self._lost or self._with_frames)
+            waiting = began is not None and bool(self._with_rows)
+            left = max(0.0, began + COMMIT_SECS - self._changed.monotonic()) if began is not None and waiting else None
+            self._changed.wait_for(
+                lambda: self._ending or self._lost or self._with_frames or (not waiting and self._with_rows), left
+            )
+
+    def _write_rows(self) -> None:
+        """One transaction of the sinks: slots set their rows apart, these are written, then their tuples are acked."""
+        with self._changed:
+            asked, self._with_rows = self._with_rows, set()
+        txid = self._engine.next_txid()
+        ready = self.freeze(txid)
+        with self._changed:
+            self._with_rows |= asked - {link.slot for link in ready}  # busy with user code: next time
+        if self._lost or self._ending or not self._engine.write(txid, ready):
+            return  # a recovery drops what was set apart, and its tuples fail
+        self._ask_all("commit", only=ready, txid=txid)
 
     def look_for_silence(self) -> None:
         """Kill slots of which nothing has been heard for too long: they hang as a whole, or their machine does."""
@@ -331,6 +398,7 @@ class Driver:
             self.epoch += 1
             self._job = 0
             self._with_frames.clear()
+            self._with_rows.clear()
             self.slots.update(dict.fromkeys(lost))
         for slot, why in lost.items():
             self._deaths[slot] += 1

@@ -35,6 +35,7 @@ from pystorm_spark.runtime.task import Task
 from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
+from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
 from pystorm_spark.topology.tuple import Tuple
@@ -69,6 +70,7 @@ class SlotProcess:
         self._wake = threading.Event()
         self._stopping = False
         self._told_frames = False
+        self._told_rows = False  # which bolts keep for sinks
         self._is_loaded = False  # whether there is a slot
         self._is_starting = True  # loads or opens the components
         self._call_began = 0.0  # of what the main thread does with user code, 0 when it does nothing
@@ -113,6 +115,16 @@ class SlotProcess:
         self._exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
         self._later(lambda: self._reset(epoch, message["asked"]))
 
+    def _on_release(self, message: dict[str, Any]) -> None:
+        rows = self._rows
+        self._later(lambda: rows.release(message["task"], message["batch"], message["round"], message["parts"]))
+
+    def _on_freeze(self, message: dict[str, Any]) -> None:
+        self._later(lambda: self._freeze(message["txid"], message["asked"]))
+
+    def _on_commit(self, message: dict[str, Any]) -> None:
+        self._later(lambda: self._commit(message["txid"], message["asked"]))
+
     def _on_stats(self, message: dict[str, Any]) -> None:
         self.tell("stats", asked=message["asked"], **self.stats())
 
@@ -142,9 +154,18 @@ class SlotProcess:
 
     def _reset(self, epoch: int, asked: int) -> None:
         self.epoch = epoch
-        self._told_frames = False
+        self._told_frames = self._told_rows = False
+        self._rows.drop()
         self.slot.reset()
         self._exchanges.open(epoch)
+        self.tell("done", asked=asked)
+
+    def _freeze(self, txid: int, asked: int) -> None:
+        self._told_rows = False
+        self.tell("done", asked=asked, txid=txid, rows=self._rows.freeze(txid))
+
+    def _commit(self, txid: int, asked: int) -> None:
+        self._rows.commit(txid)
         self.tell("done", asked=asked)
 
     def _calm_down(self) -> None:
@@ -179,7 +200,7 @@ class SlotProcess:
             return
         self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
         server, address = listen(self._folder, self._host, self._socket_name())
-        answering = Answering(self, self._exchanges, self._token)
+        answering = Answering(self, self._exchanges, self._rows, self._token)
         threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
         try:
             if assignment["open"]:
@@ -214,6 +235,7 @@ class SlotProcess:
         self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
         self.slot.on_wake(self._wake.set)
         self.slot.before_calls(self._tell_call)
+        self._rows = RowTasks(self.slot, self.tell)
         self._is_loaded = True
 
     def _open(self) -> None:
@@ -242,6 +264,9 @@ class SlotProcess:
         if self.slot.outbox.has_frames() and not self._told_frames:
             self._told_frames = True
             self.tell("frames")
+        if not self._told_rows and self._rows.has_rows():
+            self._told_rows = True
+            self.tell("rows")
         return busy
 
     def _turn(self) -> bool:

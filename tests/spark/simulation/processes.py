@@ -11,6 +11,7 @@ from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_process import LEASE_SECS, SlotProcess
 from pystorm_spark.spark.wire import MISSED, Address
 
@@ -108,7 +109,7 @@ class SimulatedProcess(SlotProcess):
         self._calls = deque()
         self._wake = Waker(self)
         self._stopping = False
-        self._told_frames = False
+        self._told_frames = self._told_rows = False
         self._call_began = 0.0
         self._step_due = False
         self.sealed_in = {}  # {payload: the epoch in which the slot sealed it}
@@ -189,6 +190,7 @@ class SimulatedProcess(SlotProcess):
         simulation = self.simulation
         rng = random.Random(simulation.rng.getrandbits(64))
         self.slot = Slot(simulation.plan, self.number, simulation.components, simulation, rng)
+        self._rows = RowTasks(self.slot, self.tell)
         for spout in self.slot.spouts:
             spout.spout.world = simulation.world
             spout.spout.fails_to_open = fails_to_open
