@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "cluster": BASE | {"topology", "metrics"},
     "local": BASE | {"runtime", "checkpoint", "cluster", "topology", "metrics", "clock"},
     "spark": BASE | {"runtime", "checkpoint", "cluster", "state", "topology", "metrics", "clock", "version"},
+    "dataframe": BASE | {"spark", "cluster", "topology"},
     "testing": BASE | {"local", "runtime", "cluster", "topology", "metrics", "clock"},
     "state": BASE | {"topology"},
     "windowing": BASE | {"topology", "state"},

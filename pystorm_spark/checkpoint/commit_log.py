@@ -36,10 +36,12 @@ class CommitLog:
         needed = last.needed(self._slots[slot])
         same = last.extra.get("slots", [])
         is_same = [[TaskKey(*task) for task in tasks] for tasks in same] == [list(tasks) for tasks in self._slots]
-        return Assignment(needed, needed if is_same or not last.parts else None, last.schemas, last.acked)
+        own = needed if is_same or not last.parts else None
+        return Assignment(needed, own, last.schemas, last.acked, last.acked_before)
 
-    def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
+    def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int], batch_goes_on: bool) -> None:
         """Make what all slots have written the last commit."""
+        last = self.last
         manifest = Manifest(
             self._topology,
             txid,
@@ -47,6 +49,7 @@ class CommitLog:
             self._tasks,
             dict(schemas),
             tuple(part for one in written for part in one.acked),
+            (*last.acked_before, *last.acked) if batch_goes_on else (),
             {"slots": [[list(task) for task in tasks] for tasks in self._slots]},
         )
         self._store.commit(manifest)

@@ -21,18 +21,20 @@ class Assignment:
     own: tuple[Part, ...] | None = ()  # those that belong to it alone; None if slots had other tasks then
     schemas: Mapping[str, int] = field(default_factory=dict)
     acked: tuple[Part, ...] = ()
+    acked_before: tuple[Part, ...] = ()
 
     def to_plain(self) -> list[Any]:
         """This as what msgpack packs."""
         own = None if self.own is None else [part.to_plain() for part in self.own]
-        needed, acked = ([part.to_plain() for part in parts] for parts in (self.needed, self.acked))
-        return [needed, own, dict(self.schemas), acked]
+        lists = (self.needed, self.acked, self.acked_before)
+        needed, acked, before = ([part.to_plain() for part in parts] for parts in lists)
+        return [needed, own, dict(self.schemas), acked, before]
 
     @classmethod
     def from_plain(cls, plain: Iterable[Any]) -> Assignment:
         """What `to_plain` was called on."""
-        needed, own, schemas, acked = plain
-        return cls(_parts(needed), None if own is None else _parts(own), schemas, _parts(acked))
+        needed, own, schemas, acked, before = plain
+        return cls(_parts(needed), None if own is None else _parts(own), schemas, _parts(acked), _parts(before))
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,18 @@ class SlotCheckpoint:
         """{component: the version of its state} as of the last commit."""
         return self._assignment.schemas
 
-    def acked(self, components: Collection[str]) -> dict[str, list[bytes]]:
-        """{component: sections} with the message ids of the last commit."""
+    def acked(self, components: Mapping[str, bool]) -> dict[str, list[bytes]]:
+        """{component: sections} with the message ids of the last commit; those of earlier ones where `components` say.
+
+        The last ones come last.
+        """
         found: dict[str, list[bytes]] = {}
-        for part in self._assignment.acked:
-            wanted = [task for task in part.tasks if task.component in components]
-            for task, section in read_part(self._files, part, wanted).items():
-                found.setdefault(task.component, []).append(section)
+        with_earlier = {component for component, is_wanted in components.items() if is_wanted}
+        for parts, wanted in ((self._assignment.acked_before, with_earlier), (self._assignment.acked, components)):
+            for part in parts:
+                tasks = [task for task in part.tasks if task.component in wanted]
+                for task, section in read_part(self._files, part, tasks).items():
+                    found.setdefault(task.component, []).append(section)
         return found
 
     def write(

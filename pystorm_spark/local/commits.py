@@ -58,7 +58,9 @@ class LocalCommits:
         if commits.is_broken():
             self._roll_back(slot, "a tuple tree has failed")
             return True
-        if self.due == math.inf and commits.is_wanted():
+        if commits.is_urgent() and not slot.resting:
+            self.due = self._clock.monotonic()
+        elif self.due == math.inf and commits.is_wanted():
             self.due = self._clock.monotonic() + self._interval
         if self._clock.monotonic() < self.due:
             return False
@@ -87,7 +89,7 @@ class LocalCommits:
         try:
             self._give_up(prepared.letters)
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
-            self._log.commit(txid, [written], prepared.schemas)
+            self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)
         except CheckpointError as exc:
             log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
             self.due = self._clock.monotonic() + self._interval

@@ -45,7 +45,7 @@ class LocalTopology:
         self._checkpoint = checkpoint
         self._files: Files | None = None  # of the states, where there are any
         self._commits: LocalCommits | None = None
-        if plan.durable_bolts:
+        if plan.committed_bolts:
             self._files = PosixFiles(checkpoint / "state") if checkpoint is not None else MemoryFiles()
             self._commits = self._make_commits()
 

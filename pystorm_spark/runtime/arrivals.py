@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from itertools import islice, repeat
 
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.bolt_task import BoltTask
@@ -133,7 +133,7 @@ class Arrivals:
 def _take_acks(frame: AckFrame, task: SpoutTask) -> None:
     for root, edges in zip(frame.acked_roots, frame.acked_edges, strict=True):
         task.part_acked(root, edges)
-    for root in frame.failed_roots:
-        task.part_failed(root)
+    for root, why in zip(frame.failed_roots, frame.whys or repeat("")):  # noqa: B905 - or for ever
+        task.part_failed(root, why)
     for root in frame.reset_roots:
         task.reset_root(root)

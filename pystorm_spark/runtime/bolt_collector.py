@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from pystorm_spark.runtime.bolt_task import BoltTask
 
 log = logging.getLogger(__name__)
+
+MOST_WHY = 1000  # characters of why a tuple has failed
 
 
 class BoltCollector(OutputCollector):
@@ -210,12 +214,19 @@ class BoltCollector(OutputCollector):
         else:
             self.failed += 1
         if verb == "fail":
+            self._shop.outbox.why = self._why()
             tree.fail()
         tree.open -= 1
         if not tree.open:
             tree.drained()
         if self.watched:
             self._task.tell_settled(tup, verb)
+
+    def _why(self) -> str:
+        """Why a tuple fails: mostly `fail` is called while an exception is handled, by the engine or by the bolt."""
+        error = sys.exc_info()[1]
+        what = "failed it" if error is None else "".join(traceback.format_exception_only(type(error), error)).strip()
+        return f"{self._task.component_id}:{self._task.task_id} {what}"[:MOST_WHY]
 
     def _released(self, tup: Tuple) -> None:
         began = self.held.pop(tup, None)

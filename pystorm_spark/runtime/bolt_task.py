@@ -12,7 +12,7 @@ from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCol
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt
-from pystorm_spark.topology.durable import durable_of
+from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
 from pystorm_spark.topology.tuple import (
     SETTLED,
@@ -61,7 +61,7 @@ class BoltTask(Task):
         self._batch = 1
         self._ticks = 0  # in the queue
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
-        self.durable = durable_of(bolt)
+        self.committed = committed_of(bolt)
         self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
 
     def open(self) -> None:
@@ -70,8 +70,8 @@ class BoltTask(Task):
 
     def _prepare(self) -> None:
         self.bolt.prepare(self.conf, self.context, self.collector)
-        if self.durable is not None:
-            self.durable.restore(self.shop.codec, *self.restored)
+        if isinstance(self.committed, DurableBolt):
+            self.committed.restore(self.shop.codec, *self.restored)
             self.restored = (), None
 
     def close(self) -> None:

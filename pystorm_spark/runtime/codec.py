@@ -29,7 +29,7 @@ TUPLES, ACKS, RUNS = 1, 2, 3
 PREFIX = struct.Struct("<BI")  # format version, crc32
 ADDRESS = struct.Struct("<Bq")  # kind, target task
 TUPLES_HEAD = struct.Struct("<qIIQQ")  # source task, bytes of the stream's name, rows, bytes of counts, anchors
-ACKS_HEAD = struct.Struct("<QQQ")  # acked, failed and reset roots
+ACKS_HEAD = struct.Struct("<QQQQ")  # acked, failed and reset roots, bytes of why they failed
 
 Buffer = bytes | bytearray | memoryview
 
@@ -145,13 +145,17 @@ class TupleFrame:
 
 @dataclass(frozen=True, slots=True)
 class AckFrame:
-    """What became of the roots of one spout task: `acked_edges[i]` is to be xored into `acked_roots[i]`."""
+    """What became of the roots of one spout task: `acked_edges[i]` is to be xored into `acked_roots[i]`.
+
+    `whys` has one text for each failed root, or none at all.
+    """
 
     target: int
     acked_roots: array[int]
     acked_edges: array[int]
     failed_roots: array[int]
     reset_roots: array[int]
+    whys: Sequence[str] = ()
 
 
 def encode_tuples(
@@ -182,13 +186,15 @@ def encode_acks(
     acked_edges: array[int],
     failed_roots: array[int],
     reset_roots: array[int],
+    whys: Sequence[str] = (),
 ) -> bytes:
     """An `AckFrame` as bytes."""
     columns = (acked_roots, acked_edges, failed_roots, reset_roots)
     assert all(column.typecode == "Q" for column in columns)
     assert len(acked_roots) == len(acked_edges)
-    head = ACKS_HEAD.pack(len(acked_roots), len(failed_roots), len(reset_roots))
-    return _sealed(ACKS, target, (head, *map(_wire, columns)))
+    told = "\0".join(why.replace("\0", " ") for why in whys).encode("utf-8", "surrogatepass") if any(whys) else b""
+    head = ACKS_HEAD.pack(len(acked_roots), len(failed_roots), len(reset_roots), len(told))
+    return _sealed(ACKS, target, (head, *map(_wire, columns), told))
 
 
 def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
@@ -281,10 +287,11 @@ def _tuple_frame(target: int, body: _Body, values: ValueCodec, in_runs: bool) ->
 
 
 def _ack_frame(target: int, body: _Body) -> AckFrame:
-    acked, failed, reset = body.fields(ACKS_HEAD)
+    acked, failed, reset, told = body.fields(ACKS_HEAD)
     columns = [body.column("Q", length) for length in (acked, acked, failed, reset)]
+    whys = tuple(str(body.take(told), "utf-8", "surrogatepass").split("\0")) if told else ()
     body.end()
-    return AckFrame(target, *columns)
+    return AckFrame(target, columns[0], columns[1], columns[2], columns[3], whys)
 
 
 def _stream_name(data: memoryview) -> str:

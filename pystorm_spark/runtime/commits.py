@@ -13,7 +13,7 @@ from pystorm_spark.runtime.held_outcomes import DeadLetter, HeldOutcomes
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
-from pystorm_spark.topology.durable import DurableBolt, TaskKey
+from pystorm_spark.topology.durable import CommittedBolt, DurableBolt, TaskKey
 
 
 class Letter(NamedTuple):
@@ -44,31 +44,34 @@ class Prepared:
     sections: dict[TaskKey, bytes]
     schemas: dict[str, int]
     acked: dict[TaskKey, bytes]  # message ids, with exactly-once
+    batch_goes_on: bool  # the ids of earlier commits are still needed
     letters: list[Letter]
 
 
 class Commits:
-    """The stateful bolts of a slot, and the spouts whose acks wait for them."""
+    """The bolts of a slot whose work is committed, and the spouts whose acks wait for that."""
 
     def __init__(self, plan: Plan, tasks: Mapping[int, Task], codec: ValueCodec) -> None:
         self._codec = codec
-        self._bolts: dict[TaskKey, tuple[BoltTask, DurableBolt]] = {}
+        self._bolts: dict[TaskKey, tuple[BoltTask, CommittedBolt]] = {}
         self._spouts: dict[TaskKey, tuple[SpoutTask, HeldOutcomes]] = {}
         for task in tasks.values():
             key = TaskKey(task.component_id, plan.tasks[task.component_id].index(task.task_id))
-            if isinstance(task, BoltTask) and task.durable is not None:
-                self._bolts[key] = task, task.durable
+            if isinstance(task, BoltTask) and task.committed is not None:
+                self._bolts[key] = task, task.committed
             elif isinstance(task, SpoutTask) and task.held is not None:
                 self._spouts[key] = task, task.held
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
 
     def tasks(self) -> list[TaskKey]:
         """The tasks that have state."""
-        return list(self._bolts)
+        return [key for key, (_, bolt) in self._bolts.items() if isinstance(bolt, DurableBolt)]
 
-    def spouts(self) -> set[str]:
-        """The spouts of which there are message ids to be restored."""
-        return {component for component, _ in self._spouts} if self.is_exactly_once else set()
+    def spouts(self) -> dict[str, bool]:
+        """The spouts of which there are message ids to be restored, and whether those of earlier commits, too."""
+        if not self.is_exactly_once:
+            return {}
+        return {component: held.batch_of is not None for (component, _), (_, held) in self._spouts.items()}
 
     def restore(self, restored: Restored) -> None:
         """Give every task what it begins with; before it is opened."""
@@ -81,7 +84,11 @@ class Commits:
     def is_wanted(self) -> bool:
         """Whether there is something to commit."""
         held = any(len(held) for _, held in self._spouts.values())
-        return held or any(durable.has_changed() for _, durable in self._bolts.values())
+        return held or any(committed.has_changed() for _, committed in self._bolts.values())
+
+    def is_urgent(self) -> bool:
+        """Whether a commit should not wait: spouts will soon have no room for more."""
+        return any(spout.wants_commit() for spout, _ in self._spouts.values())
 
     def is_broken(self) -> bool:
         """Whether a root has failed and takes all that is not committed back with it."""
@@ -100,47 +107,50 @@ class Commits:
     def prepare(self, txid: int, is_full: bool) -> Prepared:
         """What has changed since the last commit, or all there is; raises what a bolt raises."""
         sections: dict[TaskKey, bytes] = {}
-        for key, (bolt, durable) in self._bolts.items():
-            section = _prepared(bolt, durable, txid, is_full)
+        schemas: dict[str, int] = {}
+        for key, (bolt, committed) in self._bolts.items():
+            section = _prepared(bolt, committed, txid, is_full)
             if section is not None:
                 sections[key] = section
-        schemas = {component: durable.schema_version for (component, _), (_, durable) in self._bolts.items()}
+            if isinstance(committed, DurableBolt):
+                schemas[key.component] = committed.schema_version
         acked: dict[TaskKey, bytes] = {}
         letters: list[Letter] = []
         for key, (_, held) in self._spouts.items():
             if self.is_exactly_once and (ids := held.marked_ids()):
                 acked[key] = self._codec.pack(ids)
             letters += [Letter(key[0], letter) for letter in held.letters()]
-        return Prepared(sections, schemas, acked, letters)
+        goes_on = any(held.batch_goes_on() for _, held in self._spouts.values())
+        return Prepared(sections, schemas, acked, goes_on, letters)
 
     def commit(self, txid: int) -> None:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
-        for bolt, durable in self._bolts.values():
-            bolt.guard(durable.commit, "pre_commit", txid)
+        for bolt, committed in self._bolts.values():
+            bolt.guard(committed.commit, "pre_commit", txid)
         for spout, held in self._spouts.values():
             spout.tell_acked(held.commit())
 
     def rollback(self) -> None:
         """Have every state go back to the last commit."""
-        for bolt, durable in self._bolts.values():
-            bolt.guard(durable.rollback, "pre_rollback")
+        for bolt, committed in self._bolts.values():
+            bolt.guard(committed.rollback, "pre_rollback")
 
     def read(self, component: str, key: Any) -> dict[Any, Any]:
         """{key: value} of the last commit in this slot's tasks of `component`: one key, or all if it is None."""
         found: dict[Any, Any] = {}
-        for (name, _), (_, durable) in self._bolts.items():
-            if name != component:
+        for (name, _), (_, committed) in self._bolts.items():
+            if name != component or not isinstance(committed, DurableBolt):
                 continue
             if key is None:
-                found.update(durable.committed())
-            elif (value := durable.committed_value(key)) is not None:
+                found.update(committed.committed())
+            elif (value := committed.committed_value(key)) is not None:
                 found[key] = value
         return found
 
 
-def _prepared(task: Task, durable: DurableBolt, txid: int, is_full: bool) -> bytes | None:
+def _prepared(task: Task, committed: CommittedBolt, txid: int, is_full: bool) -> bytes | None:
     try:
-        return durable.prepare_commit(txid, is_full)
+        return committed.prepare_commit(txid, is_full)
     except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
         task.report(exc, what="pre_prepare")
         raise StormError(

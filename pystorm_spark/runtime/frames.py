@@ -59,17 +59,19 @@ class TupleBuffer:
 class AckBuffer:
     """Acker messages on the way home to one spout task, until they are sealed."""
 
-    __slots__ = ("acked_edges", "acked_roots", "failed", "reset", "target")
+    __slots__ = ("acked_edges", "acked_roots", "failed", "reset", "target", "whys")
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.acked_roots = array("Q")
         self.acked_edges = array("Q")
         self.failed = array("Q")
+        self.whys: list[str] = []  # of the failed ones
         self.reset = array("Q")
 
     def seal(self) -> Frame:
-        return Frame(self.target, encode_acks(self.target, self.acked_roots, self.acked_edges, self.failed, self.reset))
+        columns = (self.acked_roots, self.acked_edges, self.failed, self.reset)
+        return Frame(self.target, encode_acks(self.target, *columns, self.whys))
 
 
 class Outbox:
@@ -86,6 +88,7 @@ class Outbox:
         self._sealed_bytes = 0  # of all time, counted by the thread that turns the slot
         self._taken_bytes = 0  # of all time, counted by the thread that takes
         self.forget: Callable[[Branch], Any] = lambda branch: None
+        self.why = ""  # what fails just now fails
 
     def edge_id(self) -> int:
         """A random id that is not zero: XORed with zero an edge would be none."""
@@ -145,7 +148,9 @@ class Outbox:
             acks.acked_edges.append(branch.edge)
 
     def fail(self, branch: Branch) -> None:
-        self._acks_to(branch.home_task).failed.append(branch.root_id)
+        acks = self._acks_to(branch.home_task)
+        acks.failed.append(branch.root_id)
+        acks.whys.append(self.why)
 
     def reset(self, branch: Branch) -> None:
         self._acks_to(branch.home_task).reset.append(branch.root_id)

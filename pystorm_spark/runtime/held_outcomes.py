@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.trees import Root
 
-MOST_HELD = 1 << 18  # roots of one spout task, above which it rests until there has been a commit
+IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
+MOST_HELD = 1 << 18  # roots of one spout task, if it has no limit of its own
 
 
 class DeadLetter(NamedTuple):
@@ -26,10 +27,18 @@ class Outcomes:
 
     message_ids: list[Any] = field(default_factory=list)
     emitted_at: list[float] = field(default_factory=list)
+    whys: list[str] = field(default_factory=list)  # of those that have failed
 
     @classmethod
     def of(cls, roots: Sequence[Root]) -> Outcomes:
         return cls([root.message_id for root in roots], [root.emitted_at for root in roots])
+
+    @classmethod
+    def failed(cls, roots: Sequence[Root]) -> Outcomes:
+        """The same, with the reasons."""
+        outcomes = cls.of(roots)
+        outcomes.whys = [root.why for root in roots]
+        return outcomes
 
     def __len__(self) -> int:
         return len(self.message_ids)
@@ -38,6 +47,7 @@ class Outcomes:
         """Put all of `other` behind these."""
         self.message_ids += other.message_ids
         self.emitted_at += other.emitted_at
+        self.whys += other.whys
 
 
 class HeldOutcomes:
@@ -47,8 +57,16 @@ class HeldOutcomes:
     exactly-once a failed root waits, too: it takes all that is not committed back with it.
     """
 
-    def __init__(self, codec: ValueCodec, is_exactly_once: bool, most_replays: int | None) -> None:
+    def __init__(
+        self,
+        codec: ValueCodec,
+        is_exactly_once: bool,
+        most_replays: int | None,
+        batch_of: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.is_exactly_once = is_exactly_once
+        self.batch_of = batch_of  # of a message id, where batches are given again as a whole
+        self._batch: Any = None  # that the ids of the last commit belong to
         self.is_broken = False  # a root has failed, with exactly-once
         self._codec = codec
         self._most_replays = most_replays
@@ -57,7 +75,8 @@ class HeldOutcomes:
         self._failed = Outcomes()
         self._letters: list[DeadLetter] = []
         self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
-        self._committed: set[Any] = set()  # message ids of the last commit, with exactly-once
+        # With exactly-once, message ids of the last commit, and of earlier ones as long as their batch goes on.
+        self._committed: set[Any] = set()
 
     def __len__(self) -> int:
         return len(self._complete) + len(self._marked) + len(self._failed)
@@ -70,7 +89,7 @@ class HeldOutcomes:
         for root in failed:
             key = self._key(root.message_id)
             self._failures[key] = self._failures.get(key, 0) + 1
-        self._failed.add(Outcomes.of(failed))
+        self._failed.add(Outcomes.failed(failed))
         self.is_broken = True
         return []
 
@@ -103,24 +122,39 @@ class HeldOutcomes:
     def marked_ids(self) -> list[Any]:
         return self._marked.message_ids
 
+    def batch_goes_on(self) -> bool:
+        """Whether the ids of earlier commits are still needed after the one that begins."""
+        if self.batch_of is None or self._batch is None:
+            return False
+        ids = self._marked.message_ids
+        return not ids or self.batch_of(ids[0]) == self._batch
+
     def letters(self) -> list[DeadLetter]:
         """What the commit that begins gives up."""
         return self._letters
 
     def commit(self) -> Outcomes:
         """What was marked is committed; the roots that are acked by it."""
+        goes_on = self.batch_goes_on()
         acked, self._marked = self._marked, Outcomes()
         self._letters = []
         if self.is_exactly_once:
-            self._committed = self._keys(acked.message_ids)
-            for key in self._committed:
-                self._failures.pop(key, None)
+            self._remember(acked.message_ids, goes_on)
         return acked
+
+    def _remember(self, message_ids: list[Any], goes_on: bool) -> None:
+        keys = self._keys(message_ids)
+        self._committed = self._committed | keys if goes_on else keys
+        if self.batch_of is not None and message_ids:
+            self._batch = self.batch_of(message_ids[-1])
+        for key in keys & self._failures.keys():
+            del self._failures[key]
 
     def rollback(self) -> Outcomes:
         """Nothing since the last commit counts; the roots that fail by it."""
         failed = self._marked
         failed.add(self._complete)
+        failed.whys = [IN_FLIGHT] * len(failed)  # which is no fault of theirs
         failed.add(self._failed)
         self._marked, self._complete, self._failed = Outcomes(), Outcomes(), Outcomes()
         self._letters = []
@@ -128,8 +162,8 @@ class HeldOutcomes:
         return failed
 
     def restore(self, committed_ids: Iterable[Any]) -> None:
-        """The message ids of the last commit, after a start."""
-        self._committed = self._keys(list(committed_ids))
+        """The message ids that are committed, the last ones last, after a start."""
+        self._remember(list(committed_ids), goes_on=False)
 
     def _keys(self, message_ids: list[Any]) -> set[Any]:
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pystorm_spark.runtime.metrics_bolt import METRICS_FIELDS, METRICS_STREAM, metrics_components
 from pystorm_spark.topology.config import component_conf
-from pystorm_spark.topology.durable import TaskKey, durable_of
+from pystorm_spark.topology.durable import DurableBolt, TaskKey, committed_of
 from pystorm_spark.topology.fields import Stream
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 from pystorm_spark.topology.grouping import Grouping
@@ -53,14 +53,20 @@ class Plan:
         return found
 
     @cached_property
-    def durable_bolts(self) -> list[str]:
-        """The bolts that have state."""
-        return [id_ for id_, spec in self.specs.items() if durable_of(spec.component) is not None]
+    def committed_bolts(self) -> list[str]:
+        """The bolts whose work is committed."""
+        return [id_ for id_, spec in self.specs.items() if committed_of(spec.component) is not None]
 
     @cached_property
-    def durable_spouts(self) -> set[str]:
-        """The spouts whose tuples may reach a bolt that has state: their acks wait for commits."""
-        reached, found = set(self.durable_bolts), list(self.durable_bolts)
+    def durable_bolts(self) -> list[str]:
+        """Those of them that have state."""
+        specs = self.specs
+        return [id_ for id_ in self.committed_bolts if isinstance(committed_of(specs[id_].component), DurableBolt)]
+
+    @cached_property
+    def committed_spouts(self) -> set[str]:
+        """The spouts whose tuples may reach a bolt whose work is committed: their acks wait for commits."""
+        reached, found = set(self.committed_bolts), list(self.committed_bolts)
         while found:
             sources = {source.component_id for source in self.specs[found.pop()].inputs} - reached
             reached |= sources

@@ -38,6 +38,7 @@ from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.context import TopologyContext
+from pystorm_spark.topology.durable import BatchSpout
 from pystorm_spark.topology.grouping import CustomGrouping
 from pystorm_spark.topology.hooks import WorkerHook
 from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tuple
@@ -87,7 +88,7 @@ class Slot:
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
-        self.commits = Commits(plan, self.tasks, codec) if plan.durable_bolts else None
+        self.commits = Commits(plan, self.tasks, codec) if plan.committed_bolts else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
         self._slow = False  # the last turn
@@ -103,11 +104,13 @@ class Slot:
         return BoltTask(task_id, id_, conf, self._shop, component)
 
     def _held_outcomes(self, spout_id: str) -> HeldOutcomes | None:
-        if spout_id not in self.plan.durable_spouts:
+        if spout_id not in self.plan.committed_spouts:
             return None
         conf = self.plan.conf
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
-        return HeldOutcomes(self._shop.codec, is_exactly_once, conf["topology.max.replays"])
+        spout = self.plan.specs[spout_id].component
+        batch_of = spout.batch_of if isinstance(spout, BatchSpout) else None
+        return HeldOutcomes(self._shop.codec, is_exactly_once, conf["topology.max.replays"], batch_of)
 
     def open(self, restored: Restored | None = None) -> None:
         """Open every component, bolts first; an error names the component, and what was opened is closed again.

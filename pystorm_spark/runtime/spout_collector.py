@@ -28,6 +28,7 @@ class SpoutCollector(SpoutOutputCollector):
         self.emits = 0
         self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
         self.bucket = task.pending.newest  # where new roots are pending
+        self.why = ""  # the message that the spout is being told of has failed
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
         # With exactly-once some messages are not to be executed.
         self._plainly = self.tracking and not (task.held is not None and task.held.is_exactly_once)

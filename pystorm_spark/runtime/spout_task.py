@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
-from pystorm_spark.runtime.held_outcomes import MOST_HELD, HeldOutcomes, Outcomes
+from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.spout_collector import SpoutCollector
@@ -26,6 +26,7 @@ FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the lo
 LONGEST_PAUSE_SECS = 5.0
 BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
 MAX_BURST = 64  # calls of next_tuple between two looks at the clock
+TIMED_OUT = "timed out"
 
 
 class SpoutTask(Task):
@@ -46,7 +47,8 @@ class SpoutTask(Task):
         self.held = held  # where acks wait for commits
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
         self.collector: SpoutCollector = SpoutCollector(self)
-        self._limit: int | None = conf["topology.max.spout.pending"]
+        limit: int | None = conf["topology.max.spout.pending"]
+        self._limit: int = limit or (sys.maxsize if held is None else MOST_HELD)
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
         self._left: dict[int, Root] = {}  # {root id: root whose tree has left the slot}
@@ -80,12 +82,14 @@ class SpoutTask(Task):
         """Call `next_tuple` up to `most` times until `until`; how many tuples were emitted."""
         collector = self.collector
         collector.now = self.clock.monotonic()
-        if not self._active or collector.now < self._paused_until or (self.held and len(self.held) > MOST_HELD):
+        if not self._active or collector.now < self._paused_until:
             return 0
         self.shop.running = self
         before = emits = collector.emits
         next_tuple, newest = self.spout.next_tuple, self.pending.newest
-        room = sys.maxsize if self._limit is None else self._limit - (len(self.pending) - len(newest))
+        room = self._limit - (len(self.pending) - len(newest))
+        if self.held is not None:
+            room -= len(self.held)
         empty = 0
         while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
             burst = min(most, self._burst, room - len(newest))
@@ -107,6 +111,10 @@ class SpoutTask(Task):
             self._burst = max(1, self._burst // 2) if slow else min(MAX_BURST, 2 * self._burst)
             collector.now = now
         return collector.emits - before
+
+    def wants_commit(self) -> bool:
+        """Whether so much waits for a commit that there will soon be no room for more."""
+        return self.held is not None and 2 * len(self.held) >= self._limit
 
     def next_poll(self) -> float:
         """When the spout may be called again, if an exception has paused it; else 0."""
@@ -169,27 +177,28 @@ class SpoutTask(Task):
             if outcome is not None:
                 self._end(outcome)
 
-    def part_failed(self, root_id: int) -> None:
+    def part_failed(self, root_id: int, why: str = "") -> None:
         if root_id in self._left:
             outcome = self._ledger.fail(root_id)
             if outcome is not None:
-                self._end(outcome)
+                self._end(outcome, why)
 
     def reset_root(self, root_id: int) -> None:
         root = self._left.get(root_id)
         if root is not None:
             self.renew(root)
 
-    def _end(self, outcome: Outcome) -> None:
-        self.settle(self._left[outcome.root], outcome.acked)
+    def _end(self, outcome: Outcome, why: str = "") -> None:
+        self.settle(self._left[outcome.root], outcome.acked, why)
 
     # Outcomes.
 
-    def settle(self, root: Root, acked: bool) -> None:
+    def settle(self, root: Root, acked: bool, why: str = "") -> None:
         """`root` is acked or failed; the first word counts. The spout is told in its own time."""
         if root.bucket is not None:
             del root.bucket[root]
             self._close(root)
+            root.why = why
             (self.acked if acked else self._failed).append(root)
 
     def _close(self, root: Root) -> None:
@@ -213,6 +222,7 @@ class SpoutTask(Task):
         """A message timeout has passed: what was pending before the last one fails."""
         for root in self.pending.rotate():
             self._close(root)
+            root.why = TIMED_OUT
             self._failed.append(root)
         self.collector.bucket = self.pending.newest
         self._ledger.rotate()
@@ -221,10 +231,10 @@ class SpoutTask(Task):
         """Fail every pending root now, and all that waits for a commit: what was in flight is lost."""
         self.tell_outcomes()
         for root in list(self.pending):
-            self.settle(root, acked=False)
+            self.settle(root, acked=False, why=IN_FLIGHT)
         if self.held is not None:  # these did not fail by themselves
             failed = self.held.rollback()
-            failed.add(Outcomes.of(self._failed))
+            failed.add(Outcomes.failed(self._failed))
             self._failed = []
             self.tell_failed(failed)
 
@@ -239,7 +249,7 @@ class SpoutTask(Task):
         if acked:
             self.tell_acked(Outcomes.of(acked))
         if failed:
-            self.tell_failed(Outcomes.of(failed))
+            self.tell_failed(Outcomes.failed(failed))
         return True
 
     def tell_acked(self, acked: Outcomes) -> None:
@@ -248,26 +258,27 @@ class SpoutTask(Task):
         self.stats.acked += len(acked)
         self.stats.complete_secs += now * len(acked) - sum(acked.emitted_at)
         if self._hears_ack:
-            self._tell(acked.message_ids, self.spout.ack, "ack")
+            self._call_ack(acked.message_ids)
         if self.task_hooks:
             self._tell_hooks(acked, now, True)
 
     def tell_failed(self, failed: Outcomes) -> None:
         """Call `fail` for these, and count them."""
         self.stats.failed += len(failed)
-        self._tell(failed.message_ids, self.spout.fail, "fail")
+        for message_id, self.collector.why in zip(failed.message_ids, failed.whys, strict=True):
+            self.guard(self.spout.fail, f"fail of message id {message_id!r}", message_id)
         if self.task_hooks:
             self._tell_hooks(failed, self.clock.monotonic(), False)
 
-    def _tell(self, message_ids: list[Any], callback: Callable[[Any], None], name: str) -> None:
-        left = iter(message_ids)
+    def _call_ack(self, message_ids: list[Any]) -> None:
+        ack, left = self.spout.ack, iter(message_ids)
         while True:
             try:
                 for message_id in left:
-                    callback(message_id)
+                    ack(message_id)
                 return
             except BaseException as exc:
-                self.report(exc, what=f"{name} of message id {message_id!r}")
+                self.report(exc, what=f"ack of message id {message_id!r}")
 
     def _tell_hooks(self, outcomes: Outcomes, now: float, acked: bool) -> None:
         for message_id, emitted_at in zip(outcomes.message_ids, outcomes.emitted_at, strict=True):

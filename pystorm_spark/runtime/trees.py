@@ -51,12 +51,13 @@ class Travelling(Tree):
 class Root(Travelling):
     """A tuple tree that began in this slot, from the emit to its ack or fail."""
 
-    __slots__ = ("bucket", "emitted_at", "message_id", "task")
+    __slots__ = ("bucket", "emitted_at", "message_id", "task", "why")
 
     task: SpoutTask
     message_id: Any
     emitted_at: float
     bucket: dict[Root, None] | None  # where it is pending; None once it is acked or failed
+    why: str  # it has failed
 
     def home(self) -> int:
         return self.task.task_id
@@ -76,7 +77,7 @@ class Root(Travelling):
             self.task.acked.append(self)
 
     def fail(self) -> None:
-        self.task.settle(self, acked=False)
+        self.task.settle(self, acked=False, why=self.task.shop.outbox.why)
 
     def reset_timeout(self) -> None:
         self.task.renew(self)

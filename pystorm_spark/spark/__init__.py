@@ -9,6 +9,11 @@
 | `slot_errors` | what user code raised in a slot, on its way to the driver |
 | `exchange` | the Spark job that moves frames: a chain of shuffles |
 | `driver` | the loop inside `foreachBatch`: when to exchange, what to do when a slot dies |
+| `feeding`, `fed_spout` | the rows of a DataFrame on their way to a spout's tasks: the driver's side, the slot's side |
+| `fetching`, `keeping_bolt` | rows that bolts keep on their way to a DataFrame: the driver's side, the slot's side |
+| `row_tasks`, `shelf` | which tasks of a slot are fed or fetched from, and where these keep rows |
+| `sources`, `sinking` | the queries of DataFrameSpouts; what is handed to the `write` of DataFrameSinks |
+| `bounded` | `run_batch`: a topology over DataFrames that end |
 | `control` | the driver's end of the connections to its slots |
 | `hadoop_files` | the files of a checkpoint on hdfs, s3a and the like |
 | `wire` | messages on sockets: authenticated, sized before they are read |

@@ -12,6 +12,7 @@ import msgpack
 
 from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
@@ -149,10 +150,11 @@ class Exchanges:
 class Answering:
     """Answers the Spark tasks that connect, one thread for each connection."""
 
-    def __init__(self, process: SlotProcess, exchanges: Exchanges, token: bytes) -> None:
+    def __init__(self, process: SlotProcess, exchanges: Exchanges, rows: RowTasks, token: bytes) -> None:
         self._process = process
         self._exchanges = exchanges
         self._token = token
+        self._others: dict[Any, Callable[..., list[Any]]] = {"feed": rows.feed, "fetch": rows.fetch}
 
     def serve(self, server: Any) -> None:
         """Accept connections until the process ends; one that cannot show the token is closed."""
@@ -163,7 +165,9 @@ class Answering:
 
     def _serve_one(self, connection: Connection) -> None:
         while True:
-            connection.send(self._answer(*connection.receive()))
+            kind, *request = asked = connection.receive()
+            other = self._others.get(kind)
+            connection.send(self._answer(*asked) if other is None else other(*request))
 
     def _answer(self, epoch: int, job: int, number: int, is_last: bool, parcels: list[bytes]) -> list[Any]:
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,18 @@ from pystorm_spark.runtime.plan import Plan
 
 log = logging.getLogger(__name__)
 
+WriteRows = Callable[[int, Mapping[int, Mapping[int, int]]], bool]  # of a commit, {slot: {task: rows}}
+
 
 class Checkpoint:
     """The commits of one run of a topology."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
+    def __init__(self, plan: Plan, folder: Path, write_rows: WriteRows) -> None:
         name = plan.conf["topology.name"]
         self.interval_secs: float = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
         self._folder = folder
+        self._write_rows = write_rows
         self._files = PosixFiles(folder / "state")
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
         self._log = CommitLog(CheckpointStore(self._files, name), name, slots)
@@ -39,12 +42,12 @@ class Checkpoint:
         """What a slot that starts has to know."""
         return {"folder": str(self._folder / "state"), "assignment": self._log.assignment(slot).to_plain()}
 
-    def commit(self, txid: int, replies: Iterable[dict[str, Any]]) -> None:
-        """Make what every slot has prepared the last commit, or raise a `CheckpointError`."""
+    def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
+        """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
         written: list[Written] = []
         schemas: dict[str, int] = {}
         letters: list[dict[str, Any]] = []
-        for reply in replies:
+        for reply in replies.values():
             if "unwritten" in reply:
                 raise CheckpointError(reply["unwritten"])
             written.append(Written.from_plain(reply["written"]))
@@ -53,9 +56,12 @@ class Checkpoint:
         self._check_seen(written)
         if letters:
             DeadLetters(self._folder).add(letters)
-        self._log.commit(txid, written, schemas)
+        if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
+            return False
+        self._log.commit(txid, written, schemas, any(reply["batch_goes_on"] for reply in replies.values()))
         for letter in letters:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
+        return True
 
     def _check_seen(self, written: Iterable[Written]) -> None:
         for part in (part for one in written for part in (*one.parts[-1:], *one.acked)):

@@ -54,8 +54,8 @@ class SparkCluster(Cluster[SparkTopology]):
         own = spark is None and SparkSession.getActiveSession() is None
         self._folder = private_folder(longest=SPARKS_LONGEST_FOLDER if own else LONGEST_FOLDER)
         made.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        self._checkpoint = named or self._folder / "checkpoint"
         self._is_named = named is not None
+        self._checkpoint = named or self._folder / "checkpoint"
         if own:
             made.callback(_stop_spark, str(self._folder))
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
@@ -71,7 +71,8 @@ class SparkCluster(Cluster[SparkTopology]):
         self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool
     ) -> SparkTopology:
         planned = partial(self._plan, topology, storm_id)
-        checkpoint, is_kept = self._checkpoint / name, self._is_named
+        # What a user has named is found again under the topology's name; what is temporary is for one run only.
+        checkpoint, is_kept = self._checkpoint / (name if self._is_named else storm_id), self._is_named
         submitted = SparkTopology(name, planned, conf, self._session, self._folder, checkpoint, is_kept)
         try:
             submitted.start(active)

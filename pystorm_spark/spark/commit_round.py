@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,8 +24,8 @@ class Keeper(Protocol):
         """Of the last commit."""
         ...
 
-    def commit(self, txid: int, replies: Iterable[dict[str, Any]]) -> None:
-        """Make what every slot has prepared the last commit, or raise a `CheckpointError`."""
+    def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
+        """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if a slot is lost."""
         ...
 
 
@@ -86,10 +86,9 @@ class CommitRound:
 
     def _make(self) -> bool:
         try:
-            self._keeper.commit(self.txid, self._question.replies.values())
+            self.is_made = self._keeper.commit(self.txid, self._question.replies)
         except CheckpointError as exc:
             log.error("the commit %d is not made, and will be tried again: %s", self.txid, exc)
-            return False
-        self.is_made = True
-        self._question = self._ask("commit", txid=self.txid)
-        return True
+        if self.is_made:
+            self._question = self._ask("commit", txid=self.txid)
+        return self.is_made

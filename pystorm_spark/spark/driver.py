@@ -81,6 +81,7 @@ class Driver:
         self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
         self._round: CommitRound | None = None  # the commit that is being made
         self._uncommitted = False  # slots have something to commit
+        self._urgent = False  # and spouts will soon have no room for more
         self._broken = False  # a root has failed that takes all that is not committed back with it
         self._failed_commits = 0
         self._finishing = False  # the last commit is asked for
@@ -145,6 +146,7 @@ class Driver:
 
     def _on_uncommitted(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._uncommitted = True
+        self._urgent = self._urgent or message["is_urgent"]
 
     def _on_broken(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._broken = True
@@ -264,10 +266,41 @@ class Driver:
                 log.warning("slot %d does not end and is killed", link.slot)
                 link.kill()
 
+    # What else waits for slots: the threads that feed them.
+
+    def all_ready(self) -> list[SlotLink] | None:
+        """The slots by number, once all of them are there; None if the topology ends before that."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or self._are_ready())
+            return None if self._ending else [link for link in self.slots.values() if link is not None]
+
+    def _are_ready(self) -> bool:
+        return not self._lost and all(link is not None and link.state == "ready" for link in self.slots.values())
+
+    def wait_for(self, condition: Callable[[], bool], secs: float | None = None) -> bool:
+        """Wait until what slots say makes `condition` true; False if the topology ends, or `secs` pass, before."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ending or condition(), secs) and not self._ending
+
+    def collect(self) -> dict[int, dict[int, int]]:
+        """Have bolts set apart what they have collected; {slot: {task: rows}} of the slots that have done so."""
+        question = self._ask_all("collect")
+        return {slot: reply["rows"] for slot, reply in question.replies.items()}
+
+    def pause(self, secs: float) -> bool:
+        """Let `secs` pass; False if the topology ends."""
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._ending, secs)
+
+    def nudge(self) -> None:
+        """Have those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
+
     # The loop; called in the thread of foreachBatch.
 
     def batch(self) -> None:
-        """Exchange for about the commit interval, once there is something to exchange."""
+        """Exchange for about the commit interval, once there is something to exchange; then commit."""
         began: float | None = None
         epoch = self.epoch
         try:
@@ -312,7 +345,7 @@ class Driver:
         if self._round is not None:
             news = self._round.is_answered()
         else:
-            news = self._finishing or (began is None and self._uncommitted)
+            news = self._finishing or self._urgent or (began is None and self._uncommitted)
         return bool(self._ending or self._lost or self._broken or self._with_frames or news)
 
     # Commits.
@@ -323,8 +356,8 @@ class Driver:
             return
         if self._round is None:
             is_due = self._changed.monotonic() >= began + self._commit_secs
-            if self._uncommitted and (is_due or self._finishing):
-                self._uncommitted = False
+            if self._uncommitted and (is_due or self._urgent or self._finishing):
+                self._uncommitted = self._urgent = False
                 self._round = CommitRound(self._ask, self._keeper, len(self.slots))
             elif self._finishing:
                 self._end_round()
@@ -424,7 +457,7 @@ class Driver:
             self.slots.update(dict.fromkeys(lost))
             if self._broken and not lost:
                 log.warning("a tuple tree has failed: all that has happened since the last commit is taken back")
-            self._broken = self._uncommitted = False
+            self._broken = self._uncommitted = self._urgent = False
             self._round = None
         for slot, why in lost.items():
             self._deaths[slot] += 1

@@ -46,7 +46,7 @@ class Visit:
     def __call__(self, slot: int, parcels: Iterable[bytes]) -> Iterator[Any]:
         # The input is drained before anything else: a Python worker with input left cannot be used again.
         taken = list(parcels)
-        status, answer = _ask(self.order.addresses[slot], self.order.token, self.request(taken))
+        status, answer = ask(self.order.addresses[slot], self.order.token, self.request(taken))
         if self.is_last:
             yield slot, status
             return
@@ -131,7 +131,7 @@ def _shuffled(keyed: RDD[Any], slots: int) -> RDD[Any]:
     return RDD(moved, sc, WholeInput())
 
 
-def _ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:
+def ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:
     """Ask a slot; "lost" instead of an error, so that the job drains at once and the driver can recover."""
     for fresh in (False, True):
         connection = None if fresh else _connections.pop(address, None)

@@ -35,6 +35,7 @@ from pystorm_spark.runtime.task import Task
 from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
+from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.slot_state import SlotState
 from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
@@ -114,6 +115,13 @@ class SlotProcess:
         epoch = message["epoch"]
         self._exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
         self._later(lambda: self._reset(epoch, message["committed"], message["asked"]))
+
+    def _on_release(self, message: dict[str, Any]) -> None:
+        rows = self._rows
+        self._later(lambda: rows.release(message["task"], message["batch"], message["round"], message["parts"]))
+
+    def _on_collect(self, message: dict[str, Any]) -> None:
+        self._later(lambda: self.tell("done", asked=message["asked"], rows=self._rows.collect()))
 
     def _on_stats(self, message: dict[str, Any]) -> None:
         self.tell("stats", asked=message["asked"], **self.stats())
@@ -196,7 +204,7 @@ class SlotProcess:
             return
         self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
         server, address = listen(self._folder, self._host, self._socket_name())
-        answering = Answering(self, self._exchanges, self._token)
+        answering = Answering(self, self._exchanges, self._rows, self._token)
         threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
         try:
             if assignment["open"]:
@@ -229,8 +237,10 @@ class SlotProcess:
         pickled_plan, components, self._execute_limit = cloudpickle.loads(pickled)
         plan = load_plan(pickled_plan, components)
         self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
+        self._rows = RowTasks(self.slot, self.tell)
         if checkpoint is not None:
-            self._state = SlotState(self.slot, checkpoint["folder"], checkpoint["assignment"], self.tell)
+            files, assignment = checkpoint["folder"], checkpoint["assignment"]
+            self._state = SlotState(self.slot, self._rows, files, assignment, self.tell)
         self.slot.on_wake(self._wake.set)
         self.slot.before_calls(self._tell_call)
         self._is_loaded = True

@@ -14,6 +14,7 @@ from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Prepared, Restored
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark.row_tasks import RowTasks
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +24,10 @@ Tell = Callable[..., None]
 class SlotState:
     """Commits of one slot. All of it is called in the thread that turns the slot; files are written in another one."""
 
-    def __init__(self, slot: Slot, folder: str, assignment: list[Any], tell: Tell) -> None:
+    def __init__(self, slot: Slot, rows: RowTasks, folder: str, assignment: list[Any], tell: Tell) -> None:
         assert slot.commits is not None
         self._slot = slot
+        self._rows = rows
         self._commits = slot.commits
         self._tell = tell
         files = PosixFiles(Path(folder))
@@ -35,6 +37,7 @@ class SlotState:
         self._prepared = 0  # the commit that was prepared last
         self._committed = 0
         self._told_wanted = False
+        self._told_urgent = False
         self._told_broken = False
         self._draining: int | None = None  # the question that is answered when nothing is in flight
 
@@ -45,9 +48,12 @@ class SlotState:
 
     def look(self) -> None:
         """After a turn: tell the driver what it has to know."""
-        if not self._told_wanted and self._commits.is_wanted():
+        if not self._told_urgent and self._commits.is_urgent():
+            self._told_wanted = self._told_urgent = True
+            self._tell("uncommitted", is_urgent=True)
+        elif not self._told_wanted and self._commits.is_wanted():
             self._told_wanted = True
-            self._tell("uncommitted")
+            self._tell("uncommitted", is_urgent=False)
         if not self._told_broken and self._commits.is_broken():
             self._told_broken = True
             self._tell("broken")
@@ -85,8 +91,15 @@ class SlotState:
         except CheckpointError as exc:
             self._tell("done", asked=asked, unwritten=str(exc))
             return
-        letters = [letter.to_plain() for letter in prepared.letters]
-        self._tell("done", asked=asked, written=written.to_plain(), schemas=prepared.schemas, letters=letters)
+        self._tell(
+            "done",
+            asked=asked,
+            written=written.to_plain(),
+            schemas=prepared.schemas,
+            batch_goes_on=prepared.batch_goes_on,
+            letters=[letter.to_plain() for letter in prepared.letters],
+            rows=self._rows.prepared(txid),
+        )
 
     def commit(self, txid: int, asked: int | None = None) -> None:
         """The commit is durable."""
@@ -94,7 +107,7 @@ class SlotState:
         self._side.settle()
         self._slot.resting = False
         self._commits.commit(txid)
-        self._told_wanted = False
+        self._told_wanted = self._told_urgent = False
         self._merger.submit(self._merge)
         if asked is not None:
             self._tell("done", asked=asked)
@@ -110,7 +123,7 @@ class SlotState:
         """The slot is about to go back to the commit `committed`, which it may not yet know of."""
         if self._committed < self._prepared <= committed:
             self.commit(committed)
-        self._told_wanted = self._told_broken = False
+        self._told_wanted = self._told_urgent = self._told_broken = False
         self._draining = None
 
     def _merge(self) -> None:

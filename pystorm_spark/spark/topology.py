@@ -32,13 +32,17 @@ from pystorm_spark.spark.checkpoint import Checkpoint
 from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Chains, Order
+from pystorm_spark.spark.fed_spout import FedSpout, StreamSpout
+from pystorm_spark.spark.feeding import Feeder
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import process_id
 from pystorm_spark.spark.session import driver_hosts, is_local
 from pystorm_spark.spark.signals import Patience
+from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
+from pystorm_spark.spark.sources import Source, SourceQuery
 from pystorm_spark.spark.wire import Address, private_folder
 
 log = logging.getLogger(__name__)
@@ -51,14 +55,18 @@ STATS_SECS = 2.0  # how long a question for the latest counts waits for a slot t
 class Run:
     """The slots of one plan, from their placing to their end; a rebalance makes another run."""
 
-    def __init__(self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Path, past: Tally) -> None:
+    def __init__(
+        self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Path, past: Tally, sinks: Sinks
+    ) -> None:
         check_open_files(plan.slots)
-        self._checkpoint = Checkpoint(plan, checkpoint) if plan.durable_bolts else None
+        self._checkpoint = Checkpoint(plan, checkpoint, self._write_rows) if plan.committed_bolts else None
         self.failure: BaseException | None = None  # why a slot could not start
         self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0
         self._exchanging = False
         self._session = session
+        self._plan = plan
+        self._sinks = sinks
         components = pickle_components(plan)
         self._pickled = cloudpickle.dumps((cloudpickle.dumps(plan), components, _execute_timeout(plan)))
         self._start_secs = float(plan.conf[START_LIMIT_KEY])
@@ -97,6 +105,11 @@ class Run:
             dict(os.environ),
             log_level(),
         )
+        self.feeders = {
+            id_: Feeder(session.sparkContext, self.driver, token, plan.tasks[id_], plan.slot_of)
+            for id_, spec in plan.specs.items()
+            if isinstance(spec.component, FedSpout)
+        }
         self._chains = Chains(session.sparkContext)
         self._pins: list[RDD[int]] = []  # what keeps executors that have slots
         self._first = random.randrange(1 << 16)  # not all topologies begin with the same executor
@@ -123,6 +136,20 @@ class Run:
         finally:
             self._exchanging = False
 
+    def _write_rows(self, txid: int, rows: Mapping[int, Mapping[int, int]]) -> bool:
+        """Have the sinks write what slots have set apart; False if one of these was lost, or all is ending."""
+        shelves = [
+            (task, txid, link)
+            for slot, counts in rows.items()
+            for task in counts
+            if (link := self.driver.slots[slot]) is not None
+        ]
+        return self._sinks.write(txid, self._plan.tasks, shelves, self.token, self.driver.pause)
+
+    @property
+    def token(self) -> bytes:
+        return self._control.token
+
     # What slots say.
 
     def assignment(self, link: SlotLink, theirs: dict[str, str]) -> dict[str, Any]:
@@ -147,6 +174,10 @@ class Run:
             with self._answered:
                 self._answers.get(message["asked"], set()).add(link.slot)
                 self._answered.notify_all()
+            return
+        if message["kind"] == "settled":
+            self.feeders[self._plan.component_of[message["task"]]].on_settled(link, message)
+            self.driver.nudge()
             return
         if "cause" in message:
             self.cause = unpack_error(message["cause"])
@@ -252,14 +283,21 @@ class SparkTopology(RunningTopology):
     ) -> None:
         self.plan = planned(conf)
         super().__init__(name, self.plan.storm_id)
+        self._sinks = Sinks(self.plan.topology, session)
+        self._sources = [
+            Source(spec, session, checkpoint)
+            for spec in self.plan.topology.spouts.values()
+            if isinstance(spec.component, StreamSpout)
+        ]
         self._planned = planned
         self._session = session
         self._folder = folder
         self._checkpoint = checkpoint
         self._is_kept = is_kept  # the checkpoint, when the topology ends
         self._started_at = time.monotonic()
-        self.run = Run(self.plan, session, folder, checkpoint, Tally(self.plan.specs))
+        self.run = Run(self.plan, session, folder, checkpoint, Tally(self.plan.specs), self._sinks)
         self._query: Any = None
+        self._source_queries: list[SourceQuery] = []
         self._queries = itertools.count(1)
         self._changing = threading.RLock()  # of the run
 
@@ -291,6 +329,10 @@ class SparkTopology(RunningTopology):
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
+        self._source_queries = [
+            source.start(run.feeders[source.id], run.token, f"{self.id}-{number}-{source.id}", self._fail)
+            for source in self._sources
+        ]
 
     def _await_query(self, query: Any) -> None:
         try:
@@ -300,11 +342,15 @@ class SparkTopology(RunningTopology):
         else:
             error = self.run.driver.error
         if query is self._query:  # nobody has stopped it
-            self.error = error or StormError(f"the streaming query of topology {self.name!r} was stopped")
-            if self.error.__cause__ is None:
-                self.error.__cause__ = self.run.cause
-            log.error("topology %s ended: %s", self.name, self.error)
-            self.end()
+            error = error or StormError(f"the streaming query of topology {self.name!r} was stopped")
+            if error.__cause__ is None:
+                error.__cause__ = self.run.cause
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.error = error
+        log.error("topology %s ended: %s", self.name, error)
+        self.end()
 
     @contextmanager
     def _naming_the_cause(self) -> Iterator[None]:
@@ -344,14 +390,19 @@ class SparkTopology(RunningTopology):
                 raise NotAliveError(f"topology {self.name!r} has ended")
             self._stop_run()
             self.plan = plan
-            self.run = Run(plan, self._session, self._folder, self._checkpoint, self.run.past)
+            self.run = Run(plan, self._session, self._folder, self._checkpoint, self.run.past, self._sinks)
             self._start_run(is_open)
 
     def _stop_run(self) -> None:
         if self._query is not None and self.error is None:
             self.run.driver.finish(LAST_COMMIT_SECS)
         query, self._query = self._query, None
+        source_queries, self._source_queries = self._source_queries, []
+        for source_query in source_queries:
+            source_query.stop()
         self.run.close()  # first: a query ends only when its batch has returned
+        for source_query in source_queries:
+            source_query.join()
         if query is not None:
             with contextlib.suppress(Py4JError):  # Spark's JVM may have ended before
                 query.stop()

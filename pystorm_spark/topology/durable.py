@@ -1,4 +1,4 @@
-"""DurableBolt: a bolt whose changes are committed. How a kind of bolt that keeps state meets the engine."""
+"""CommittedBolt, DurableBolt: bolts whose work is committed. How kinds of bolts that keep state meet the engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pystorm_spark.topology.component import Component, WrappingBolt
+from pystorm_spark.topology.component import Bolt, Component, Spout, WrappingBolt
 
 # Extension types of a section, beside those of values (`runtime/extension.py`).
 DELETED = 100  # instead of a value: its key is gone
@@ -28,8 +28,31 @@ class StateCodec(Protocol):
     def unpack_rows(self, data: bytes, count: int) -> list[list[Any]]: ...
 
 
-class DurableBolt(WrappingBolt):
-    """A bolt with state; all of this is called between executes, in the thread that executes.
+class CommittedBolt(Bolt):
+    """A bolt that takes part in commits: spouts whose tuples reach it hear of acks after a commit.
+
+    All of this is called between executes, in the thread that executes.
+    """
+
+    @abstractmethod
+    def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
+        """Set apart what has changed since the last commit, or all there is; None if none of it is state."""
+
+    @abstractmethod
+    def commit(self, txid: int) -> None:
+        """What was prepared is committed."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+
+    @abstractmethod
+    def has_changed(self) -> bool:
+        """Whether there is something to commit."""
+
+
+class DurableBolt(WrappingBolt, CommittedBolt):
+    """A bolt with state.
 
     What it keeps travels as sections, oldest first: each one msgpack array of keys and values in turn, with the changes
     of a commit, or with all there was.
@@ -45,22 +68,6 @@ class DurableBolt(WrappingBolt):
         """Begin with what the last commit held; called once, after `prepare`. No version: there was no commit."""
 
     @abstractmethod
-    def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
-        """What has changed since the last commit, or all there is; None if that is nothing."""
-
-    @abstractmethod
-    def commit(self, txid: int) -> None:
-        """What was prepared is committed."""
-
-    @abstractmethod
-    def rollback(self) -> None:
-        """Go back to the last commit."""
-
-    @abstractmethod
-    def has_changed(self) -> bool:
-        """Whether there is something to commit."""
-
-    @abstractmethod
     def committed(self) -> dict[Any, Any]:
         """What the last commit holds."""
 
@@ -69,9 +76,17 @@ class DurableBolt(WrappingBolt):
         """What the last commit holds for `key`; None if it holds nothing."""
 
 
-def durable_of(component: Component) -> DurableBolt | None:
-    """`component` if it is durable, or the durable one that it wraps."""
+class BatchSpout(Spout):
+    """A spout whose source gives a batch again as a whole until all of it is done: it may take several commits."""
+
+    @abstractmethod
+    def batch_of(self, message_id: Any) -> Any:
+        """Which batch a message belongs to; there is one at a time."""
+
+
+def committed_of(component: Component) -> CommittedBolt | None:
+    """`component` if its work is committed, or the bolt it wraps whose work is."""
     inner: Any = component
-    while inner is not None and not isinstance(inner, DurableBolt):
+    while inner is not None and not isinstance(inner, CommittedBolt):
         inner = getattr(inner, "wrapped", None)
     return inner

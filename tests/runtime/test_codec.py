@@ -201,6 +201,12 @@ def test_an_ack_frame_comes_back_with_its_columns():
     assert frame == AckFrame(3, longs(1, 2), longs(0, (1 << 64) - 1), longs(5), longs(6, 7, 8))
 
 
+def test_an_ack_frame_tells_why_roots_have_failed():
+    whys = ("count:3 ValueError: größe\ud800", "", "split:4 failed it")
+    payload = encode_acks(3, longs(), longs(), longs(5, 6, 7), longs(), whys)
+    assert decode(payload, VALUES).whys == whys
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_a_frame_is_decoded_from_any_buffer(kind):
     assert decode(kind(tuples_payload()), VALUES).rows == ROWS

@@ -123,6 +123,27 @@ def test_a_fail_in_another_slot_fails_the_root_once():
     assert not mesh.leftovers()
 
 
+@pytest.mark.parametrize("slot", [0, 1], ids=["in its own slot", "in another slot"])
+def test_a_spout_can_ask_why_its_tuple_has_failed(slot):
+    mesh = web_mesh(slots=2)
+    bolt, collector = mesh.bolt(index=slot), mesh.task("spout").collector
+    emit_to_bolts(mesh, slot)
+    fail(mesh, slot, "root")
+    assert collector.why == f"bolt:{bolt.task_id} failed it"
+
+    emit_to_bolts(mesh, slot)
+    try:
+        raise ValueError("too large")
+    except ValueError:
+        fail(mesh, slot, "root")
+    assert collector.why == f"bolt:{bolt.task_id} ValueError: too large"
+
+    emit_to_bolts(mesh, slot)
+    mesh.advance(TIMEOUT_SECS)
+    mesh.advance(TIMEOUT_SECS)
+    assert collector.why == "timed out"
+
+
 def test_a_part_with_a_failed_and_an_acked_tuple_does_not_ack_the_tree():
     mesh = web_mesh(slots=2, bolts=4)
     emit_to_bolts(mesh, 1, 3)

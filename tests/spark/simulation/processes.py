@@ -11,6 +11,7 @@ from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_process import LEASE_SECS, SlotProcess
 from pystorm_spark.spark.wire import MISSED, Address
 
@@ -190,6 +191,7 @@ class SimulatedProcess(SlotProcess):
         simulation = self.simulation
         rng = random.Random(simulation.rng.getrandbits(64))
         self.slot = Slot(simulation.plan, self.number, simulation.components, simulation, rng)
+        self._rows = RowTasks(self.slot, self.tell)
         for spout in self.slot.spouts:
             spout.spout.world = simulation.world
             spout.spout.fails_to_open = fails_to_open

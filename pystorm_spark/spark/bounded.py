@@ -1,0 +1,252 @@
+"""Internal. Bounded runs: a topology over DataFrames that end, and what its components have emitted as DataFrames."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pystorm_spark.cluster import TopologyInfo, check_submission
+from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
+from pystorm_spark.spark.cluster import SparkCluster
+from pystorm_spark.spark.fed_spout import FedSpout
+from pystorm_spark.spark.feeding import Share, Stopped
+from pystorm_spark.spark.fetching import fetched
+from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt
+from pystorm_spark.spark.session import prepare_session
+from pystorm_spark.spark.sinking import struct_type
+from pystorm_spark.spark.sources import check_columns
+from pystorm_spark.spark.topology import Run, SparkTopology
+from pystorm_spark.topology.config import resolve
+from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
+from pystorm_spark.topology.graph import ComponentSpec, Topology
+from pystorm_spark.topology.grouping import LocalOrShuffleGrouping
+from pystorm_spark.topology.tuple import GlobalStreamId
+
+log = logging.getLogger(__name__)
+
+RESTARTS_KEY = "topology.slot.max.restarts"
+PROGRESS_SECS = 5.0
+LOOK_SECS = 0.02
+SHOWN_ROWS = 10  # of those that have failed
+Result = dict[str, DataFrame]
+
+
+class Disturbed(StormError):  # noqa: N818 - a reason to begin again, never shown
+    """Something was lost on its way: what bolts hold is not what the rows make of it."""
+
+
+def run_bounded(
+    spark: SparkSession,
+    topology: Topology,
+    inputs: Mapping[str, DataFrame],
+    collect: Sequence[str] | Mapping[str, Any],
+    conf: Mapping[str, Any] | None,
+) -> Result:
+    """See `run_batch`. What is lost with a slot cannot be replaced by feeding some rows again: all begins anew."""
+    check_submission(topology, conf)
+    prepare_session(spark)
+    _check_inputs(topology, inputs)
+    wanted = _wanted(topology, collect)
+    resolved: Mapping[str, Any] = resolve(conf)
+    workers = resolved["topology.workers"] or spark.sparkContext.defaultParallelism
+    bounded = _bounded(topology, wanted, workers)
+    restarts: int = resolved[RESTARTS_KEY]
+    for left in range(restarts, -1, -1):
+        try:
+            with SparkCluster(spark) as cluster:
+                return _Bounded(cluster, bounded, {**(conf or {}), RESTARTS_KEY: 0}).run(inputs, wanted)
+        except (SlotLostError, Disturbed) as exc:
+            if not left:
+                raise
+            log.warning("a slot or what was in flight was lost, the run begins anew: %s", exc)
+    raise AssertionError
+
+
+class _Bounded:
+    """One run from its submit to its end."""
+
+    def __init__(self, cluster: SparkCluster, topology: Topology, conf: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self._name = f"run-batch-{uuid4().hex}"
+        handle = cluster.submit_topology(self._name, conf, topology)
+        assert isinstance(handle, SparkTopology)
+        self._handle = handle
+        self._spouts = topology.spouts
+
+    @property
+    def _run(self) -> Run:
+        return self._handle.run
+
+    def run(self, inputs: Mapping[str, DataFrame], wanted: Mapping[str, StructType | Fields]) -> Result:
+        with ThreadPoolExecutor(len(inputs), thread_name_prefix="pystorm-feeding") as pool:
+            fed = {id_: pool.submit(self._feed, id_, df) for id_, df in inputs.items()}
+            try:
+                self._await(fed)
+            except BaseException:
+                self._handle.end()  # and with it what feeds
+                raise
+        self._refuse_failed({id_: future.result() for id_, future in fed.items()})
+        self._drain()
+        collected = self._run.driver.collect()
+        if len(collected) < len(self._run.driver.slots):
+            raise Disturbed("a slot has not told what it has collected")
+        result = {id_: self._collected(id_, schema, collected) for id_, schema in wanted.items()}
+        if self._run.driver.epoch != 1:
+            raise Disturbed("an exchange was lost")
+        return result
+
+    def _feed(self, id_: str, df: DataFrame) -> dict[int, Share]:
+        fields = self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list()
+        return self._run.feeders[id_].feed(df, fields, 0)
+
+    def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
+        left: set[Future[dict[int, Share]]] = set(fed.values())
+        while left:
+            done, left = wait(left, PROGRESS_SECS)
+            for future in done:
+                self._check(future)
+            if left:
+                counts = {id_: self._info().components[id_].acked for id_ in fed}
+                log.info(
+                    "run_batch: %s", ", ".join(f"{count:,} rows of {id_} are done" for id_, count in counts.items())
+                )
+
+    def _check(self, future: Future[Any]) -> None:
+        try:
+            future.result()
+        except Stopped:
+            self._handle.await_termination()  # raises what ended the topology
+            raise
+
+    def _refuse_failed(self, fed: Mapping[str, dict[int, Share]]) -> None:
+        shares = [(task, share) for spout in fed.values() for task, share in spout.items() if share.dead]
+        if not shares:
+            return
+        shelves = [(task, share.round, share.link) for task, share in shares]
+        rows = fetched(self._cluster.spark.sparkContext, self._run.token, shelves).take(SHOWN_ROWS)
+        count = sum(share.dead for _, share in shares)
+        shown = "\n".join(
+            f"  {component}: row {number} of partition {partition}, {row!r}: {why}"
+            for component, _, partition, number, why, row in rows
+        )
+        first = f"; the first {SHOWN_ROWS} are" if count > SHOWN_ROWS else ""
+        raise StormError(f"{count} {'row has' if count == 1 else 'rows have'} failed{first}:\n{shown}")
+
+    def _drain(self) -> None:
+        """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack."""
+        timeout = self._handle.conf["topology.message.timeout.secs"]
+        last, since = _counts(self._info()), 0.0
+        while since < timeout:
+            counts = _counts(self._info())
+            if counts == last and not self._run.is_moving() and all(sent == executed for sent, executed in counts):
+                return
+            since = 0.0 if counts != last else since + LOOK_SECS
+            last = counts
+            self._handle.await_termination(LOOK_SECS)
+
+    def _info(self) -> TopologyInfo:
+        self._handle.await_termination(0)  # raises what ended the topology
+        return self._cluster.topology_info(self._name)
+
+    def _collected(
+        self, id_: str, schema: StructType | Fields, collected: Mapping[int, Mapping[int, int]]
+    ) -> DataFrame:
+        session, own = self._cluster.spark, set(self._handle.plan.tasks[_collector_of(id_)])
+        links = self._run.driver.slots
+        shelves = [
+            (task, BOUNDED, link)
+            for slot, counts in collected.items()
+            for task, count in counts.items()
+            if task in own and count and (link := links[slot]) is not None
+        ]
+        if not shelves and isinstance(schema, Fields):
+            schema = StructType([StructField(name, StringType()) for name in schema])
+        rows = fetched(session.sparkContext, self._run.token, shelves)
+        try:
+            if isinstance(schema, StructType):
+                df = session.createDataFrame(rows, schema)
+            else:
+                df = session.createDataFrame(rows, schema.to_list(), samplingRatio=1.0)
+            return df.localCheckpoint()  # the slots will be gone
+        except PySparkException as exc:
+            raise StormError(
+                f"what {id_!r} has emitted is no DataFrame: {exc}; give its schema: collect={{{id_!r}: 'name type, …'}}"
+            ) from exc
+
+
+def _counts(info: TopologyInfo) -> list[tuple[int, int]]:
+    """What was sent to the components that read each other, and what these have executed, in all."""
+    components = info.components.values()
+    return [(sum(each.transferred for each in components), sum(each.executed for each in components))]
+
+
+def _collector_of(id_: str) -> str:
+    return f"__collect_{id_}"
+
+
+def _bounded(topology: Topology, wanted: Mapping[str, Any], workers: int) -> Topology:
+    """The topology with other spouts, and with a bolt in every slot for each component that is collected."""
+    spouts = {id_: replace(spec, component=FedSpout(dict(spec.outputs))) for id_, spec in topology.spouts.items()}
+    collectors = {
+        _collector_of(id_): ComponentSpec(
+            _collector_of(id_),
+            CollectingBolt(),
+            workers,
+            {},
+            {},
+            {GlobalStreamId(id_, DEFAULT_STREAM): LocalOrShuffleGrouping()},
+        )
+        for id_ in wanted
+    }
+    return replace(topology, components={**topology.components, **spouts, **collectors})
+
+
+def _check_inputs(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:
+    if not isinstance(inputs, Mapping):
+        raise InvalidTopologyError(f"inputs must be a mapping of spout to DataFrame, got {inputs!r}")
+    for id_, df in inputs.items():
+        if id_ not in topology.spouts:
+            raise InvalidTopologyError(f"inputs names {id_!r}, which is no spout; {did_you_mean(id_, topology.spouts)}")
+        if not isinstance(df, DataFrame):
+            raise InvalidTopologyError(f"inputs[{id_!r}] must be a DataFrame, got {df!r}")
+        if df.isStreaming:
+            raise InvalidTopologyError(
+                f"inputs[{id_!r}] is a streaming DataFrame, which never ends; read it with spark.read, or make the "
+                "spout a DataFrameSpout and submit the topology to a SparkCluster"
+            )
+    for id_, spec in topology.spouts.items():
+        if id_ not in inputs:
+            raise InvalidTopologyError(f"spout {id_!r} has no input; give it a DataFrame: inputs={{{id_!r}: …}}")
+        if DEFAULT_STREAM not in spec.outputs:
+            raise InvalidTopologyError(f"spout {id_!r} has no default stream, on which rows could be emitted")
+        check_columns(f"spout {id_!r}", spec.outputs[DEFAULT_STREAM].fields.to_list(), inputs[id_])
+
+
+def _wanted(topology: Topology, collect: Sequence[str] | Mapping[str, Any]) -> dict[str, StructType | Fields]:
+    """{component: the schema of what it emits, or its fields where the types are not known}."""
+    if isinstance(collect, str):
+        collect = [collect]
+    wanted: dict[str, StructType | Fields] = {}
+    for id_ in collect:
+        if id_ not in topology.components:
+            known = did_you_mean(id_, topology.components)
+            raise InvalidTopologyError(f"collect names {id_!r}, which is no component; {known}")
+        stream = topology.components[id_].outputs.get(DEFAULT_STREAM)
+        if stream is None or stream.direct:
+            raise InvalidTopologyError(f"collect names {id_!r}, which has no default stream that can be subscribed to")
+        wanted[id_] = stream.fields
+        if isinstance(collect, Mapping):
+            schema = wanted[id_] = struct_type(f"collect[{id_!r}]", collect[id_])
+            if len(schema) != len(stream.fields):
+                raise InvalidTopologyError(
+                    f"collect[{id_!r}] has the columns {schema.names}, but {id_!r} emits {stream.fields.to_list()}"
+                )
+    return wanted

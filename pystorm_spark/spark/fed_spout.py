@@ -1,0 +1,182 @@
+"""Internal. FedSpout: a spout whose rows Spark tasks bring to its slot, batch by batch; the slot's side of feeding.
+
+Spark may run a task several times. So what a task brings is put aside, by partition and attempt; when the job has ended
+the driver says which attempts are its result, and only their rows are released to be emitted. Every job has a number
+of its own, its round, and what belongs to an older one is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from typing import Any, NamedTuple
+
+from pystorm_spark.errors import StormError
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
+from pystorm_spark.spark.shelf import Shelf
+from pystorm_spark.topology.collector import SpoutOutputCollector
+from pystorm_spark.topology.component import Conf
+from pystorm_spark.topology.context import TopologyContext
+from pystorm_spark.topology.durable import BatchSpout
+
+log = logging.getLogger(__name__)
+
+DEAD_LOGGED = 10  # of one task and batch
+
+RowId = tuple[str, int, int, int]  # component, batch, partition, number of the row in it
+
+
+class Chunk(NamedTuple):
+    """Some rows of one partition that follow one another, packed."""
+
+    first: int
+    rows: int
+    data: bytes
+
+
+class FedSpout(BatchSpout):
+    """Emits the rows it is fed, each with the id that says where it comes from; emits again what failed.
+
+    A row that has failed more than `topology.max.replays` times is put on a shelf, with the reason, and counts as done.
+    """
+
+    def __init__(self, outputs: Any) -> None:
+        self.outputs = outputs
+        self._tell: Callable[..., None] | None = None
+
+    # The slot's process.
+
+    def connect(self, tell: Callable[..., None]) -> None:
+        """There is a driver that feeds this task; `tell` sends it a message."""
+        self._tell = tell
+        self._lock = Lock()
+        self._codec = ValueCodec()
+        self._round = 0
+        self._staged: dict[tuple[int, int], dict[int, Chunk]] = {}  # {(partition, attempt): {number: chunk}}
+        self._begin(0, 0, 0)
+
+    def _begin(self, batch: int, round_: int, rows: int) -> None:
+        self._batch = batch
+        self._released_round = round_
+        self._rows = self._left = rows
+        self._chunks: deque[tuple[int, Chunk]] = deque()  # (partition, rows) to be emitted
+        self._fresh: Iterator[tuple[RowId, list[Any]]] = iter(())  # the rows of the chunk that is being emitted
+        self._open: dict[RowId, list[Any]] = {}  # rows of chunks that have been begun, until they are done
+        self._again: deque[RowId] = deque()
+        self._failures: dict[RowId, int] = {}
+        self._dead = Shelf(self._codec)
+
+    def stage(self, round_: int, partition: int, attempt: int, number: int, chunk: Chunk) -> bool:
+        """Put aside what a Spark task has brought; whether it is of the newest round. Any thread may call it."""
+        with self._lock:
+            if round_ < self._round:
+                return False
+            if round_ > self._round:
+                self._round = round_
+                self._staged.clear()
+            self._staged.setdefault((partition, attempt), {})[number] = chunk
+            return True
+
+    def release(self, batch: int, round_: int, parts: Iterable[tuple[int, int, int]]) -> None:
+        """Begin a batch with the rows of `parts`, (partition, attempt, number of chunks) each."""
+        with self._lock:
+            staged, self._staged = self._staged, {}
+        found = [(partition, staged.get((partition, attempt), {}), chunks) for partition, attempt, chunks in parts]
+        if any(len(part) != chunks for _, part, chunks in found):
+            raise StormError(f"round {round_} of batch {batch} is not what was put aside")
+        chunks = [(partition, part[number]) for partition, part, _ in sorted(found) for number in sorted(part)]
+        self._begin(batch, round_, sum(chunk.rows for _, chunk in chunks))
+        self._chunks.extend(chunks)
+
+    def dead_rows(self, round_: int) -> Shelf | None:
+        """The rows of a round that have failed too often; None if it is not the last one."""
+        if round_ != self._released_round:
+            return None
+        self._dead.seal()
+        return self._dead
+
+    # The spout.
+
+    def batch_of(self, message_id: RowId) -> int:
+        return message_id[1]
+
+    def open(self, conf: Conf, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        self._component = context.this_component_id
+        if self._tell is None:
+            raise StormError(
+                f"spout {self._component!r} is fed by Spark and needs a SparkCluster; on a LocalCluster give its rows "
+                "with complete_topology(cluster, topology, mock_sources)"
+            )
+        self._task = context.this_task_id
+        self._collector: Any = collector
+        self._limit: int | None = conf["topology.max.replays"]
+
+    def next_tuple(self) -> None:
+        if self._again:
+            row_id = self._again.popleft()
+            self._emit(row_id, self._open[row_id])
+            return
+        for row_id, row in self._fresh:
+            self._emit(row_id, row)
+            return
+        if self._chunks:
+            self._begin_chunk(*self._chunks.popleft())
+            self.next_tuple()
+
+    def _begin_chunk(self, partition: int, chunk: Chunk) -> None:
+        rows = self._codec.unpack_rows(chunk.data, chunk.rows)
+        component, batch = self._component, self._batch
+        ids = [(component, batch, partition, number) for number in range(chunk.first, chunk.first + chunk.rows)]
+        self._open.update(zip(ids, rows, strict=True))
+        self._fresh = iter(zip(ids, rows, strict=True))
+
+    def _emit(self, row_id: RowId, row: list[Any]) -> None:
+        try:
+            self._collector.emit(row, message_id=row_id)
+        except StormError as exc:
+            self._bury(row_id, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
+
+    def ack(self, message_id: RowId) -> None:
+        if self._open.pop(message_id, None) is not None:
+            self._done()
+
+    def fail(self, message_id: RowId) -> None:
+        if message_id not in self._open:
+            return
+        why = self._collector.why
+        if why != IN_FLIGHT:  # which is no fault of the row
+            failures = self._failures[message_id] = self._failures.get(message_id, 0) + 1
+            if self._limit is not None and failures > self._limit:
+                self._bury(message_id, why)
+                return
+        self._again.append(message_id)
+
+    def _bury(self, row_id: RowId, why: str) -> None:
+        row = self._open.pop(row_id)
+        if self._dead.count < DEAD_LOGGED:
+            component, batch, partition, number = row_id
+            log.warning(
+                "%s: row %d of partition %d in batch %d is a dead letter: %s", component, number, partition, batch, why
+            )
+        self._dead.add([*row_id, why, row])
+        self._done()
+
+    def _done(self) -> None:
+        self._left -= 1
+        if not self._left:
+            assert self._tell is not None
+            self._tell("settled", task=self._task, round=self._released_round, dead=self._dead.count)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"outputs": self.outputs, "_tell": None}
+
+
+class StreamSpout(FedSpout):
+    """A spout that is fed from a streaming DataFrame; `build` makes it on the driver, and does not travel."""
+
+    def __init__(self, build: Callable[[Any], Any], outputs: Any) -> None:
+        super().__init__(outputs)
+        self.build = build

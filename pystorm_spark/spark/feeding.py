@@ -1,0 +1,166 @@
+"""Internal. Feeding: the rows of a DataFrame go to the slots that hold a spout's tasks; the driver's side of it.
+
+A Spark job hands the rows over, chunk by chunk, dealt round-robin over the spout's tasks. It does not wait until they
+are emitted: a waiting job would keep the exchanges from the processors. When it has ended, the driver releases what it
+has brought, and waits until each task has settled its share: every row acked, or a dead letter. The share of a task
+that was lost with its slot is fed again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import SparkContext, TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from pystorm_spark.errors import StormError
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.driver import Driver
+from pystorm_spark.spark.exchange import ask
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.wire import Address
+
+log = logging.getLogger(__name__)
+
+CHUNK_ROWS = 500
+LOST_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
+
+
+class Stopped(StormError):  # noqa: N818 - the topology ends, which is no error
+    """The topology ends before a batch is done."""
+
+
+@dataclass(frozen=True)
+class Handing:
+    """What the Spark tasks of one round need to know."""
+
+    round_: int
+    token: bytes
+    tasks: tuple[int, ...]  # of the spout, over which chunks are dealt
+    addresses: dict[int, Address]  # of the slots of those tasks that are fed
+
+    def __repr__(self) -> str:
+        return f"Handing(round={self.round_})"  # the token is shown nowhere
+
+    def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[Any]:
+        """Hand the rows of a partition over; what each task has got, or None if one cannot be reached."""
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context is not None else 0
+        codec = ValueCodec()
+        got: dict[int, list[int]] = {}  # {task: [chunks, rows]}
+        reached, first, left = True, 0, iter(rows)
+        # All rows are taken in any case: a Python worker with input left cannot be used again.
+        for number in itertools.count():
+            chunk = [list(row) for row in itertools.islice(left, CHUNK_ROWS)]
+            if not chunk:
+                break
+            task = self.tasks[(partition + number) % len(self.tasks)]
+            if reached and task in self.addresses:
+                data = codec.pack_rows([codec.pack(row) for row in chunk])
+                request = ["feed", task, self.round_, partition, attempt, number, [first, len(chunk), data]]
+                reached = ask(self.addresses[task], self.token, request)[0] == "ok"
+                counts = got.setdefault(task, [0, 0])
+                counts[0] += 1
+                counts[1] += len(chunk)
+            first += len(chunk)
+        yield partition, attempt, got if reached else None
+
+
+class Share:
+    """What one task has got of a batch."""
+
+    def __init__(self, link: SlotLink, round_: int, rows: int) -> None:
+        self.link = link
+        self.round = round_
+        self.rows = rows
+        self.dead = 0
+        self.is_settled = rows == 0
+
+    def is_lost(self) -> bool:
+        """Whether it must be fed again: dead letters that nobody has fetched are lost with their slot, too."""
+        return self.link.state != "ready" and (not self.is_settled or self.dead > 0)
+
+
+class Feeder:
+    """Feeds the tasks of one spout."""
+
+    def __init__(
+        self, context: SparkContext, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int]
+    ) -> None:
+        self._context = context
+        self._driver = driver
+        self._token = token
+        self._tasks = tuple(tasks)
+        self._slot_of = slot_of
+        self._rounds = itertools.count(1)
+        self._shares: dict[int, Share] = {}
+
+    def on_settled(self, link: SlotLink, message: dict[str, Any]) -> None:
+        """A task has settled its share; called in the threads that listen to slots."""
+        share = self._shares.get(message["task"])
+        if share is not None and share.link is link and share.round == message["round"]:
+            share.dead = message["dead"]
+            share.is_settled = True
+
+    def feed(self, df: DataFrame, fields: Sequence[str], batch: int) -> dict[int, Share]:
+        """Feed the rows of `df` and wait until each is acked or a dead letter; {task: its share}."""
+        rows = df.select([F.col(f"`{field}`") for field in fields])
+        self._shares = {}
+        while True:
+            lacking = [task for task in self._tasks if self._lacks(task)]
+            if lacking:
+                self._feed(rows, batch, lacking if not self._shares or _is_determinate(rows) else self._tasks)
+            if not self._driver.wait_for(self._is_at_an_end):
+                raise Stopped(f"the topology ends before batch {batch} is done")
+            if all(share.is_settled and not share.is_lost() for share in self._shares.values()):
+                return self._shares
+
+    def _lacks(self, task: int) -> bool:
+        return task not in self._shares or self._shares[task].is_lost()
+
+    def _is_at_an_end(self) -> bool:
+        shares = self._shares.values()
+        return all(share.is_settled for share in shares) or any(share.is_lost() for share in shares)
+
+    def _feed(self, rows: DataFrame, batch: int, tasks: Sequence[int]) -> None:
+        """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
+        while True:
+            links = self._driver.all_ready()
+            if links is None:
+                raise Stopped(f"the topology ends before batch {batch} is done")
+            handed = self._hand_over(rows, tasks, links)
+            if handed is not None:
+                break
+            self._driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
+        round_, parts = handed
+        for task in tasks:
+            link = links[self._slot_of[task]]
+            own = [[partition, attempt, got[task][0]] for partition, attempt, got in parts if task in got]
+            count = sum(got[task][1] for _, _, got in parts if task in got)
+            self._shares[task] = Share(link, round_, count)
+            if count:
+                link.tell("release", task=task, batch=batch, round=round_, parts=own)
+
+    def _hand_over(self, rows: DataFrame, tasks: Sequence[int], links: list[SlotLink]) -> tuple[int, list[Any]] | None:
+        addresses = {task: links[self._slot_of[task]].address for task in tasks}
+        if None in addresses.values():
+            return None
+        round_ = next(self._rounds)
+        handing = Handing(round_, self._token, self._tasks, addresses)  # type: ignore[arg-type]
+        try:
+            parts = rows.rdd.mapPartitionsWithIndex(handing).collect()
+        except SPARK_ERRORS as exc:
+            raise StormError(f"the rows cannot be read: {reason(exc)}") from exc
+        return None if any(got is None for _, _, got in parts) else (round_, parts)
+
+
+def _is_determinate(rows: DataFrame) -> bool:
+    """Whether Spark gives each row the same partition and place every time."""
+    level = rows._jdf.queryExecution().toRdd().outputDeterministicLevel()
+    return str(level) == "DETERMINATE"

@@ -1,0 +1,190 @@
+"""Internal. Sources: the streaming queries that feed the spouts of a topology, one for each DataFrameSpout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
+from pystorm_spark.spark.fed_spout import StreamSpout
+from pystorm_spark.spark.feeding import Feeder, Share, Stopped
+from pystorm_spark.spark.fetching import fetched
+from pystorm_spark.spark.placing import reason
+from pystorm_spark.topology.fields import DEFAULT_STREAM
+from pystorm_spark.topology.graph import ComponentSpec
+
+log = logging.getLogger(__name__)
+
+# What Spark takes for the end that it has asked for: it looks for these words in what a Python function has raised.
+STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
+STOP_SECS = 10.0  # for the query to be told that it ends
+
+
+class Source:
+    """The streaming DataFrame of one spout, and the query that feeds the spout from it."""
+
+    def __init__(self, spec: ComponentSpec, session: SparkSession, folder: Path) -> None:
+        self.id = spec.id
+        self.fields = spec.outputs[DEFAULT_STREAM].fields.to_list()
+        self.session = session
+        self.folder = folder / "sources" / quote(spec.id, safe="")
+        self.dead_letters = folder / "dead-letters" / quote(spec.id, safe="")
+        self.df = _built(spec, session)
+        check_columns(f"spout {self.id!r}", self.fields, self.df)
+        self.schema = StructType([self.df.schema[field] for field in self.fields])
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
+        path = self.folder / "schema.json"
+        if path.exists():
+            before = StructType.fromJson(json.loads(path.read_text(encoding="utf-8")))
+            if before != self.schema:
+                raise CheckpointError(
+                    f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
+                    f"{str(self.folder)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
+                    "with the former types, or begin a new checkpoint"
+                )
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.schema.json(), encoding="utf-8")
+
+    def start(self, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]) -> SourceQuery:
+        """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""
+        return SourceQuery(self, feeder, token, name, on_error)
+
+    def write_dead_letters(self, batch: int, shares: Mapping[int, Share], token: bytes) -> None:
+        """A re-run of the batch writes its dead letters over those of the first run."""
+        dead = {task: share for task, share in shares.items() if share.dead}
+        if not dead:
+            return
+        folder = self.dead_letters / f"batch={batch}"
+        rows = fetched(self.session.sparkContext, token, [(task, dead[task].round, dead[task].link) for task in dead])
+        letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
+        letters.drop("batch").write.mode("overwrite").json(spark_path(folder))
+        count = sum(share.dead for share in dead.values())
+        log.warning("spout %s: dead letters of batch %d (%d) are in %s", self.id, batch, count, folder)
+
+
+class SourceQuery:
+    """A query that feeds a spout, from the start of its slots to their end."""
+
+    def __init__(
+        self, source: Source, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]
+    ) -> None:
+        self._source = source
+        self._feeder = feeder
+        self._token = token
+        self._on_error = on_error
+        self._error: BaseException | None = None
+        self._stopping: threading.Thread | None = None
+        logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
+        writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
+        self._query = writer.option("checkpointLocation", spark_path(source.folder / "offsets")).start()
+        threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
+
+    def _feed(self, df: DataFrame, batch: int) -> None:
+        try:
+            shares = self._feeder.feed(df, self._source.fields, batch)
+            self._source.write_dead_letters(batch, shares, self._token)
+        except BaseException as exc:
+            if self._stopping is not None or isinstance(exc, Stopped):
+                self._await_stop()
+                raise Stopped(STOPPED) from None
+            self._error = exc
+            raise
+
+    def _await_stop(self) -> None:
+        """Spark takes the end of a batch for what it is only if it has been told to stop before."""
+        deadline = time.monotonic() + STOP_SECS
+        while (self._stopping is None or self._query.isActive) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _watch(self) -> None:
+        """Wait for the end, and tell of it unless it was asked for."""
+        source = self._source
+        try:
+            self._query.awaitTermination()
+        except Exception as exc:
+            error = self._error or StormError(reason(exc))
+            told = StormError(f"the source of spout {source.id!r} failed: {error}")
+            told.__cause__ = error
+        else:
+            told = StormError(f"the streaming query of spout {source.id!r} was stopped")
+        if self._stopping is None:
+            self._on_error(told)
+
+    def stop(self) -> None:
+        """Have the query end when its batch does, with the slots."""
+        self._stopping = threading.Thread(target=self._stop, name=f"pystorm-{self._source.id}-stop", daemon=True)
+        self._stopping.start()
+
+    def _stop(self) -> None:
+        with contextlib.suppress(Py4JError):  # Spark's JVM may have ended before
+            self._query.stop()
+
+    def join(self) -> None:
+        assert self._stopping is not None
+        self._stopping.join()
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """Py4J logs what a function raises that Spark has called, also when that is how it has to end."""
+    return not (record.exc_info and isinstance(record.exc_info[1], Stopped))
+
+
+def dead_letter_schema(row: StructType) -> StructType:
+    """Where a row came from, why it is a dead letter, and the row."""
+    return StructType(
+        [
+            StructField("component", StringType()),
+            StructField("batch", LongType()),
+            StructField("partition", IntegerType()),
+            StructField("number", LongType()),
+            StructField("error", StringType()),
+            StructField("row", row),
+        ]
+    )
+
+
+def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
+    """Refuse a DataFrame that lacks what a spout declares."""
+    for field in fields:
+        if df.columns.count(field) > 1:
+            raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}; rename them")
+        if field not in df.columns:
+            raise InvalidTopologyError(
+                f"{who} declares the field {field!r}, which its DataFrame does not have; "
+                f"{did_you_mean(field, df.columns)}"
+            )
+
+
+def spark_path(folder: Path) -> str:
+    """`folder` for Spark, which decodes nothing in a path."""
+    return f"file://{folder.absolute()}"
+
+
+def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
+    assert isinstance(spec.component, StreamSpout)
+    try:
+        df = spec.component.build(session)
+    except Exception as exc:
+        raise InvalidTopologyError(f"build of spout {spec.id!r} raised {type(exc).__name__}: {reason(exc)}") from exc
+    if not isinstance(df, DataFrame):
+        raise InvalidTopologyError(f"build of spout {spec.id!r} must give a streaming DataFrame, got {df!r}")
+    if not df.isStreaming:
+        raise InvalidTopologyError(
+            f"build of spout {spec.id!r} gave {df!r}, which is not streaming; read it with spark.readStream, or run "
+            "the topology over bounded DataFrames with run_batch"
+        )
+    return df

@@ -1,0 +1,148 @@
+"""A spout that is fed by Spark tasks, turned by hand: what it takes, what it emits, and when it is done."""
+
+import pytest
+
+from pystorm_spark import LocalCluster, TopologyBuilder
+from pystorm_spark.errors import StormError
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.spout_task import IN_FLIGHT
+from pystorm_spark.spark.fed_spout import Chunk, FedSpout
+from pystorm_spark.testing import RecordingCollector
+
+
+class Context:
+    this_component_id = "rows"
+    this_task_id = 7
+
+
+def packed(*rows, first=0):
+    codec = ValueCodec()
+    return Chunk(first, len(rows), codec.pack_rows([codec.pack(row) for row in rows]))
+
+
+class Fed:
+    """A fed spout, its collector, and what it has told the driver."""
+
+    def __init__(self, max_replays=1):
+        self.told = []
+        self.spout = FedSpout(["n"])
+        self.spout.connect(lambda kind, **content: self.told.append((kind, content)))
+        self.collector = RecordingCollector()
+        self.collector.why = "bolt:1 failed it"
+        self.spout.open({"topology.max.replays": max_replays}, Context, self.collector)
+
+    def emitted(self):
+        for _ in range(10):
+            self.spout.next_tuple()
+        found = [(emitted.message_id, emitted.values) for emitted in self.collector.emitted]
+        self.collector.emitted.clear()
+        return found
+
+
+@pytest.fixture
+def fed():
+    return Fed()
+
+
+def test_rows_are_emitted_once_they_are_released_with_ids_that_say_where_they_come_from(fed):
+    fed.spout.stage(1, 3, 100, 0, packed([10], [11]))
+    assert fed.emitted() == []
+
+    fed.spout.release(5, 1, [(3, 100, 1)])
+
+    assert fed.emitted() == [(("rows", 5, 3, 0), [10]), (("rows", 5, 3, 1), [11])]
+
+
+def test_rows_come_in_the_order_of_partitions_and_chunks(fed):
+    fed.spout.stage(1, 1, 100, 4, packed([3], first=20))
+    fed.spout.stage(1, 1, 100, 2, packed([2], first=10))
+    fed.spout.stage(1, 0, 101, 0, packed([1]))
+
+    fed.spout.release(0, 1, [(1, 100, 2), (0, 101, 1)])
+
+    assert [values for _, values in fed.emitted()] == [[1], [2], [3]]
+
+
+def test_what_another_attempt_of_a_task_has_brought_is_not_emitted(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.stage(1, 0, 101, 0, packed([1]))
+    fed.spout.stage(1, 0, 101, 0, packed([1]))  # asked again over another connection
+
+    fed.spout.release(0, 1, [(0, 101, 1)])
+
+    assert len(fed.emitted()) == 1
+
+
+def test_what_belongs_to_an_older_round_is_refused(fed):
+    assert fed.spout.stage(2, 0, 100, 0, packed([1]))
+
+    assert not fed.spout.stage(1, 0, 100, 1, packed([1]))
+
+
+def test_a_release_of_what_has_not_come_is_an_error(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+
+    with pytest.raises(StormError, match="not what was put aside"):
+        fed.spout.release(0, 1, [(0, 100, 2)])
+
+
+def test_the_driver_is_told_when_every_row_is_acked(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1], [2]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+    ids = [row_id for row_id, _ in fed.emitted()]
+
+    fed.spout.ack(ids[0])
+    assert fed.told == []
+    fed.spout.ack(ids[0])  # a second emission of the same row
+    assert fed.told == []
+    fed.spout.ack(ids[1])
+
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+
+
+def test_a_row_that_fails_too_often_is_a_dead_letter_and_counts_as_done(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.release(4, 1, [(0, 100, 1)])
+    ((row_id, _),) = fed.emitted()
+
+    fed.spout.fail(row_id)
+    assert fed.emitted() == [(row_id, [1])]
+    fed.spout.fail(row_id)
+
+    assert fed.emitted() == []
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
+    count, data = fed.spout.dead_rows(1).chunk(0)
+    assert ValueCodec().unpack_rows(data, count) == [["rows", 4, 0, 0, "bolt:1 failed it", [1]]]
+    assert fed.spout.dead_rows(2) is None
+
+
+def test_what_was_in_flight_when_a_slot_was_lost_does_not_count_against_the_row(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+    fed.collector.why = IN_FLIGHT
+
+    for _ in range(5):
+        ((row_id, _),) = fed.emitted()
+        fed.spout.fail(row_id)
+
+    assert fed.told == []
+
+
+def test_without_a_limit_a_row_is_emitted_again_and_again():
+    fed = Fed(max_replays=None)
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+
+    for _ in range(20):
+        ((row_id, _),) = fed.emitted()
+        fed.spout.fail(row_id)
+
+    assert fed.told == []
+
+
+def test_a_local_cluster_is_refused_and_told_of_what_would_do():
+    builder = TopologyBuilder()
+    builder.set_spout("rows", FedSpout(["n"]))
+
+    with LocalCluster() as cluster, pytest.raises(StormError, match="'rows' is fed by Spark and needs a SparkCluster"):
+        cluster.submit_topology("local", None, builder.create_topology())

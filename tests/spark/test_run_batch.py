@@ -1,0 +1,242 @@
+"""run_batch: a topology over DataFrames that end, its results as DataFrames, and what goes wrong with it."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from pystorm_spark import BasicBolt, InvalidTopologyError, SlotLostError, Spout, StormError, TopologyBuilder
+from pystorm_spark.dataframe import DataFrameSink, DataFrameSpout, run_batch
+from tests.spark.components import DiesOnce
+
+pytestmark = pytest.mark.spark
+
+TWO_SLOTS = {"topology.workers": 2}
+WORDS = ["the", "cow", "jumped", "over", "the", "moon", "and", "the", "dish", "ran", "away", "with", "the", "spoon"]
+
+
+class Sentences(Spout):
+    outputs = ("sentence",)
+
+
+class Split(BasicBolt):
+    outputs = ("word",)
+
+    def execute(self, tup, collector):
+        for word in tup["sentence"].split():
+            collector.emit([word])
+
+
+class Count(BasicBolt):
+    outputs = ("word", "count")
+
+    def prepare(self, conf, context):
+        self.counts = Counter()
+
+    def execute(self, tup, collector):
+        self.counts[tup["word"]] += 1
+        collector.emit([tup["word"], self.counts[tup["word"]]])
+
+
+def word_count(spout=None, split=None):
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", spout or Sentences(), 2)
+    builder.set_bolt("split", split or Split(), 2).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count(), 2).fields_grouping("split", ["word"])
+    return builder.create_topology()
+
+
+def sentences(spark, count, more=()):
+    rng = random.Random(count)
+    texts = [" ".join(rng.choices(WORDS, k=5)) for _ in range(count)] + list(more)
+    return texts, spark.createDataFrame([(text,) for text in texts], "sentence string").repartition(3)
+
+
+def highest(df):
+    return {row["word"]: row["max(count)"] for row in df.groupBy("word").max("count").collect()}
+
+
+def test_words_are_counted_as_python_counts_them(spark):
+    texts, df = sentences(spark, 2000)
+
+    result = run_batch(spark, word_count(), {"sentences": df}, collect=["count", "split"], conf=TWO_SLOTS)
+
+    expected = Counter(word for text in texts for word in text.split())
+    assert highest(result["count"]) == expected
+    assert result["count"].schema.simpleString() == "struct<word:string,count:bigint>"
+    assert Counter(row.word for row in result["split"].collect()) == expected
+
+
+def test_a_schema_may_be_given_and_a_spout_may_be_collected(spark):
+    _, df = sentences(spark, 10)
+
+    collect = {"count": "word string, count int", "sentences": "text string"}
+    result = run_batch(spark, word_count(), {"sentences": df}, collect, TWO_SLOTS)
+
+    assert result["count"].schema.simpleString() == "struct<word:string,count:int>"
+    assert result["sentences"].count() == 10
+
+
+def test_a_topology_of_a_stream_runs_over_rows_that_end(spark):
+    texts, df = sentences(spark, 10)
+    spout = DataFrameSpout(lambda spark: pytest.fail("it is replaced"), ["sentence"])
+
+    result = run_batch(spark, word_count(spout), {"sentences": df}, ["count"], TWO_SLOTS)
+
+    assert result["count"].count() == sum(len(text.split()) for text in texts)
+
+
+def test_no_rows_make_an_empty_result(spark):
+    _, df = sentences(spark, 0)
+
+    result = run_batch(spark, word_count(), {"sentences": df}, ["count"], TWO_SLOTS)
+
+    assert result["count"].columns == ["word", "count"]
+    assert result["count"].count() == 0
+
+
+def test_a_sink_writes_in_a_run_that_ends(spark):
+    texts, df = sentences(spark, 10)
+    written = []
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    sink = DataFrameSink(lambda df, batch_id: written.extend(row.text for row in df.collect()), "text string")
+    builder.set_bolt("sink", sink).shuffle_grouping("sentences")
+
+    assert run_batch(spark, builder.create_topology(), {"sentences": df}, conf=TWO_SLOTS) == {}
+
+    assert sorted(written) == sorted(texts)
+
+
+class Unanchored(BasicBolt):
+    outputs = ("word",)
+
+    def execute(self, tup, collector):
+        for word in tup["sentence"].split():
+            collector._collector.emit([word])
+
+
+def test_what_is_emitted_without_an_anchor_is_there_too(spark):
+    texts, df = sentences(spark, 500)
+
+    result = run_batch(spark, word_count(split=Unanchored()), {"sentences": df}, ["count"], TWO_SLOTS)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
+
+
+def test_two_spouts_have_an_input_each(spark):
+    builder = TopologyBuilder()
+    builder.set_spout("left", Sentences())
+    builder.set_spout("right", Sentences())
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("left").shuffle_grouping("right")
+    inputs = {name: spark.createDataFrame([(name,)], "sentence string") for name in ("left", "right")}
+
+    result = run_batch(spark, builder.create_topology(), inputs, ["split"], TWO_SLOTS)
+
+    assert sorted(row.word for row in result["split"].collect()) == ["left", "right"]
+
+
+class Picky(Split):
+    def execute(self, tup, collector):
+        if "poison" in tup["sentence"]:
+            raise ValueError("it is poison")
+        super().execute(tup, collector)
+
+
+def test_rows_that_fail_are_shown(spark):
+    _, df = sentences(spark, 20, more=[f"poison {number}" for number in range(12)])
+    conf = {**TWO_SLOTS, "topology.max.replays": 0}
+
+    with pytest.raises(StormError, match=r"12 rows have failed; the first 10 are") as caught:
+        run_batch(spark, word_count(split=Picky()), {"sentences": df}, ["count"], conf)
+
+    lines = str(caught.value).splitlines()[1:]
+    assert len(lines) == 10
+    assert all("['poison" in line and "ValueError: it is poison" in line and "split:" in line for line in lines)
+
+
+class DiesOnText(Split):
+    def __init__(self, marker, how="kill"):
+        self.dies = DiesOnce("fatal", marker, how)
+
+    def execute(self, tup, collector):
+        if tup["sentence"] == "fatal":
+            self.dies.execute(tup, collector)
+        else:
+            super().execute(tup, collector)
+
+
+def test_a_slot_that_dies_changes_no_result(spark, tmp_path):
+    texts, df = sentences(spark, 1000, more=["fatal"])
+    split = DiesOnText(str(tmp_path / "marker"))
+
+    result = run_batch(spark, word_count(split=split), {"sentences": df}, ["count"], TWO_SLOTS)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
+    assert (tmp_path / "marker").exists()
+
+
+class DiesAlways(Split):
+    def execute(self, tup, collector):
+        import os
+
+        os._exit(3)
+
+
+def test_a_slot_that_dies_every_time_ends_the_run(spark):
+    _, df = sentences(spark, 2)
+    conf = {**TWO_SLOTS, "topology.slot.max.restarts": 1}
+
+    with pytest.raises(SlotLostError, match="died"):
+        run_batch(spark, word_count(split=DiesAlways()), {"sentences": df}, ["count"], conf)
+
+
+class Mixed(BasicBolt):
+    outputs = ("value",)
+
+    def execute(self, tup, collector):
+        collector.emit([1])
+        collector.emit([[1]])
+
+
+@pytest.mark.parametrize("collect", [["mixed"], {"mixed": "value int"}], ids=["found", "given"])
+def test_values_that_are_of_no_type_are_an_error_that_asks_for_a_schema(spark, collect):
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("mixed", Mixed()).shuffle_grouping("sentences")
+    _, df = sentences(spark, 2)
+
+    with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: (.|\n)* give its schema"):
+        run_batch(spark, builder.create_topology(), {"sentences": df}, collect, TWO_SLOTS)
+
+
+def refused(spark, inputs, collect=(), topology=None):
+    with pytest.raises(InvalidTopologyError) as caught:
+        run_batch(spark, topology or word_count(), inputs, collect)
+    return str(caught.value)
+
+
+def test_a_streaming_dataframe_is_refused(spark):
+    stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS string) AS sentence")
+    assert "inputs['sentences'] is a streaming DataFrame, which never ends" in refused(spark, {"sentences": stream})
+
+
+def test_inputs_that_do_not_fit_are_refused(spark):
+    _, df = sentences(spark, 1)
+    assert "spout 'sentences' has no input" in refused(spark, {})
+    assert "'sentence', which is no spout; did you mean 'sentences'?" in refused(spark, {"sentence": df})
+    assert "'split', which is no spout" in refused(spark, {"sentences": df, "split": df})
+    assert "inputs['sentences'] must be a DataFrame, got [1]" in refused(spark, {"sentences": [1]})
+    assert "inputs must be a mapping" in refused(spark, df)
+    renamed = df.withColumnRenamed("sentence", "sentense")
+    assert "declares the field 'sentence', which its DataFrame does not have; did you mean 'sentense'?" in refused(
+        spark, {"sentences": renamed}
+    )
+
+
+def test_what_cannot_be_collected_is_refused(spark):
+    _, df = sentences(spark, 1)
+    assert "'cuont', which is no component; did you mean 'count'?" in refused(spark, {"sentences": df}, ["cuont"])
+    assert "has the columns ['word'], but 'count' emits ['word', 'count']" in refused(
+        spark, {"sentences": df}, {"count": "word string"}
+    )
