@@ -27,6 +27,7 @@ from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
 from pystorm_spark.runtime.components import load_component
+from pystorm_spark.runtime.core import CORE
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
 from pystorm_spark.runtime.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
@@ -114,6 +115,7 @@ class Slot:
 
         Bolts that have state begin with what is `restored`.
         """
+        log.debug("slot %d runs on the %s core", self.number, CORE)
         self._shop.thread = get_ident()
         if self.commits is not None and restored is not None:
             self.commits.restore(restored)
