@@ -15,17 +15,17 @@ WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-pure demo check format format-check lint types layers bench profile clean
+.PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench profile clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, demo, bench and profile.'
+	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, demo, bench and profile.'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
 
-$(STAMP): setup.cfg setup.py Makefile
+$(STAMP): setup.cfg setup.py Makefile pystorm_spark/runtime/_core.c
 	@if [ ! -x $(BIN)/python ]; then \
 	    command -v $(PYTHON) >/dev/null || { echo 'no $(PYTHON) found: install Python 3.10 or newer, or name one: make setup PYTHON=python3.12' >&2; exit 1; }; \
 	    $(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("pystorm-spark needs Python 3.10 or newer, but $(PYTHON) is %d.%d; name another: make setup PYTHON=python3.12" % sys.version_info[:2])' || exit 1; \
@@ -36,6 +36,7 @@ $(STAMP): setup.cfg setup.py Makefile
 	@echo 'installing dependencies into $(VENV) (the first time takes a minute)'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --editable '.[dev]'
 	@touch $@
+	@$(BIN)/python -c 'from pystorm_spark.runtime.core import CORE; print("the %s core runs%s" % (CORE, "" if CORE == "compiled" else ": a C compiler and the headers of Python would make a quicker one"))'
 
 test: $(STAMP) ## run all tests
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
@@ -43,10 +44,13 @@ test: $(STAMP) ## run all tests
 test-pure: $(STAMP) ## run the tests that need no Spark: seconds
 	@$(BIN)/python -m pytest -m 'not spark' $(ARGS)
 
+test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core: seconds
+	@PYSTORM_SPARK_PURE=1 $(BIN)/python -m pytest -m 'not spark' tests/runtime tests/behaviour $(ARGS)
+
 demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
-check: format-check lint types layers test ## run what CI runs: format, lint, types, layers, all tests
+check: format-check lint types layers test test-no-core ## run what CI runs: format, lint, types, layers, all tests
 
 format: $(STAMP) ## format the code and sort the imports
 	@$(BIN)/ruff check --quiet --select I --fix .

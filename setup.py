@@ -1,5 +1,6 @@
-"""Everything about the package is in setup.cfg."""
+"""The compiled core; everything else about the package is in setup.cfg."""
 
-from setuptools import setup
+from setuptools import Extension, setup
 
-setup()
+# optional: without a compiler the package is installed all the same, and runs on Python alone.
+setup(ext_modules=[Extension("pystorm_spark.runtime._core", ["pystorm_spark/runtime/_core.c"], optional=True)])

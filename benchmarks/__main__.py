@@ -12,6 +12,7 @@ LOCAL = (
     "word_count",
     "cost_per_tuple",
     "hot_path",
+    "cores",
     "pending_memory",
 )
 SPARK = (

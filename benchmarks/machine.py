@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pystorm_spark import __version__
+from pystorm_spark.runtime.core import CORE
 
 ROOT = Path(__file__).resolve().parent.parent
 WRITTEN_BY_US = (":!benchmarks/results", ":!docs/performance.md")
@@ -21,6 +22,7 @@ def environment(**packages):
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "core": CORE,
         "packages": {
             "pystorm-spark": __version__,
             **{name: version(name) for name in ("cloudpickle", "msgpack")},
@@ -35,8 +37,8 @@ def described(env):
     """The environment as a line to read."""
     packages = ", ".join(f"{name} {number}" for name, number in env["packages"].items())
     return (
-        f"{env['cpu']}, {env['cores']} cores, {env['memory_gib']} GiB, {env['system']}; {env['python']}, {packages}; "
-        f"commit {env['commit']}, {env['date']}"
+        f"{env['cpu']}, {env['cores']} cores, {env['memory_gib']} GiB, {env['system']}; {env['python']}, {packages}, "
+        f"{env['core']} core; commit {env['commit']}, {env['date']}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Internal. What a slot does with its frames: pure Python, no pyspark, socket, file or wall clock.
+"""Internal. What a slot does with its frames: pure, which is to say no pyspark, socket, file or wall clock.
 
 The way of a tuple:
 

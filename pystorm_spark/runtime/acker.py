@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pystorm_spark.runtime.core import laid_out
 from pystorm_spark.runtime.rotating import RotatingMap
 
 BUCKETS = 3  # one more than the spout's own, so that the spout and not the acker times a tuple out
@@ -25,6 +26,7 @@ class Outcome(NamedTuple):
     acked: bool
 
 
+@laid_out
 class AckEntry:
     """What is known of one root."""
 
@@ -36,6 +38,7 @@ class AckEntry:
         self.failed = False
 
 
+@laid_out
 class AckLedger:
     """The roots whose trees have left their process and are not complete."""
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, repeat
+from typing import Any
 
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode
+from pystorm_spark.runtime.core import compiled
 from pystorm_spark.runtime.frames import Frame, Outbox
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
-from pystorm_spark.runtime.trees import Branch, join
+from pystorm_spark.runtime.trees import join
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
+
+Anchors = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  # roots, homes, edges, rows of each
 
 BACKLOG = 4096  # queued tuples above which nothing is taken in
 BACKLOG_BYTES = 8 << 20  # the same for large ones, by the size of the last
@@ -25,8 +29,6 @@ class Arrivals:
     """What was delivered to a slot, and the parts of trees that came with it."""
 
     def __init__(self, plan: Plan, codec: ValueCodec, tasks: Mapping[int, Task], outbox: Outbox) -> None:
-        # A branch that expires is only not found any more: it sends its own value home, whenever it drains.
-        self.branches: RotatingMap[int, Branch] = RotatingMap(2)
         self._plan = plan
         self._codec = codec
         self._tasks = tasks
@@ -34,7 +36,6 @@ class Arrivals:
         self._delivered: deque[Frame] = deque()
         self._row_bytes = 1.0  # of the tuples that were taken in last
         self._origins: dict[tuple[int, str], Origin] = {}
-        outbox.forget = lambda branch: self.branches.pop(branch.root_id)
 
     def deliver(self, frames: Iterable[Frame]) -> None:
         self._delivered.extend(frames)
@@ -50,11 +51,11 @@ class Arrivals:
     def clear(self) -> None:
         """Forget all that came."""
         self._delivered.clear()
-        self.branches = RotatingMap(2)
+        self._outbox.branches = RotatingMap(2)
 
     def rotate(self) -> None:
         """A message timeout has passed."""
-        self.branches.rotate()
+        self._outbox.branches.rotate()
 
     def take_in(self, queued: Callable[[], int]) -> bool:
         """Unpack what was delivered while there is room for it: packed it takes a tenth of the memory."""
@@ -89,7 +90,7 @@ class Arrivals:
 
     def _trees(self, frame: TupleFrame) -> list[Tree]:
         """The tree of each row of `frame`."""
-        anchors = map(self._entered, frame.roots, frame.homes, frame.edges)
+        anchors = map(self._outbox.enter, frame.roots, frame.homes, frame.edges)
         if frame.in_runs:
             return [branch for branch, count in zip(anchors, frame.counts, strict=True) for _ in range(count)]
         return [join(list(islice(anchors, count))) for count in frame.counts]
@@ -97,29 +98,8 @@ class Arrivals:
     def _take_runs(self, frame: TupleFrame, task: BoltTask) -> None:
         """The same for the common frame: every tuple belongs to one tree, and can be unpacked."""
         origin = self._origin(frame.source, frame.stream)
-        append, newest = task.inbox.append, self.branches.newest
-        rows = iter(frame.rows)
-        for root_id, home, edge, count in zip(frame.roots, frame.homes, frame.edges, frame.counts, strict=True):
-            branch = newest.get(root_id)
-            if branch is None:
-                branch = self._entered(root_id, home, edge)
-            else:
-                branch.edge ^= edge
-            branch.open += count
-            for values in islice(rows, count):
-                tup = Tuple()  # `new_tuple`, without the call
-                tup.values = values
-                tup._origin = origin
-                tup._tree = branch
-                append(tup)
-
-    def _entered(self, root_id: int, home: int, edge: int) -> Branch:
-        """The part of a root's tree in this slot, with one more edge into it."""
-        branch = self.branches.newest.get(root_id) or self.branches.get(root_id)
-        if branch is None:
-            branch = self.branches.newest[root_id] = Branch(root_id, home, self._outbox)
-        branch.edge ^= edge
-        return branch
+        anchors = (frame.roots, frame.homes, frame.edges, frame.counts)
+        _fill(task.inbox, origin, frame.rows, anchors, self._outbox)
 
     def _origin(self, source: int, stream: str) -> Origin:
         origin = self._origins.get((source, stream))
@@ -128,6 +108,31 @@ class Arrivals:
             fields = self._plan.outputs_of(component)[stream].fields
             origin = self._origins[source, stream] = Origin(component, source, stream, fields)
         return origin
+
+
+@compiled
+def _fill(
+    inbox: list[Tuple],
+    origin: Origin,
+    rows: list[list[Any]],
+    anchors: Anchors,
+    outbox: Outbox,
+) -> None:
+    """Make the rows tuples of the branches that the anchors stand for, and queue them."""
+    left, newest = iter(rows), outbox.branches.newest
+    for root_id, home, edge, count in zip(*anchors, strict=True):
+        branch = newest.get(root_id)
+        if branch is None:
+            branch = outbox.enter(root_id, home, edge)
+        else:
+            branch.edge ^= edge
+        branch.open += count
+        for values in islice(left, count):
+            tup = Tuple()  # `new_tuple`, without the call
+            tup.values = values
+            tup._origin = origin
+            tup._tree = branch
+            inbox.append(tup)
 
 
 def _take_acks(frame: AckFrame, task: SpoutTask) -> None:

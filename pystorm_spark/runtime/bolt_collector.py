@@ -10,7 +10,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.errors import EmitError
-from pystorm_spark.runtime.router import Route
+from pystorm_spark.runtime.core import compiled, laid_out
+from pystorm_spark.runtime.router import Port, Route
 from pystorm_spark.runtime.trees import UNTRACKED, join
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 MOST_WHY = 1000  # characters of why a tuple has failed
 
 
+@laid_out
 class BoltCollector(OutputCollector):
     """The collector of one bolt task. `emit` and `ack` are the hot path: nothing is done per tuple that can wait.
 
@@ -31,6 +33,8 @@ class BoltCollector(OutputCollector):
     call, so that under the interpreter's lock nobody comes between. All else that a user thread asks for is posted to
     the slot's own thread, and what is posted is made before what comes after it.
     """
+
+    __slots__ = ("_shop", "_task", "acked", "default", "failed", "held", "posted", "routes", "short_way", "watched")
 
     def __init__(self, task: BoltTask) -> None:
         self.acked = 0
@@ -43,8 +47,10 @@ class BoltCollector(OutputCollector):
         self.watched = task.debug
         self._task = task
         self._shop = task.shop
+        self.routes = task.user_routes  # for the compiled core
         self.default: Route | None = None  # the route of the default stream
 
+    @compiled
     def emit(
         self,
         values: Any,
@@ -62,13 +68,7 @@ class BoltCollector(OutputCollector):
         route = self.default if stream is DEFAULT_STREAM else self._task.route(stream)
         if route is None or type(values) is not list or len(values) != route.arity:
             route, values = self._task.checked(stream, values)
-        if type(anchors) is Tuple:
-            tree = anchors._tree
-            if tree is SETTLED:
-                raise self._settled_anchor(anchors)
-        elif anchors is None:
-            tree = UNTRACKED
-        else:
+        if type(anchors) is not Tuple and anchors is not None:
             return self._emit_unusual(stream, anchors, values)
         port = route.only
         if port is None and route.pick is not None:
@@ -76,6 +76,11 @@ class BoltCollector(OutputCollector):
                 port = route.pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
             except (KeyError, TypeError):
                 port = route.pick(values)
+        tree: Tree = UNTRACKED
+        if anchors is not None:
+            tree = anchors._tree  # only now: picking may call the user's own `__hash__`, which may do anything
+            if tree is SETTLED:
+                raise self._settled_anchor(anchors)
         if port is not None and port.append is not None:
             tup = Tuple()  # `new_tuple`, without the call
             tup.values = values
@@ -85,12 +90,18 @@ class BoltCollector(OutputCollector):
             port.append(tup)
             route.emitted += 1
             return [port.task_id]
-        if get_ident() != self._shop.thread:
-            return self._emit_unusual(stream, anchors, values)
-        if port is not None and port.buffer is not None:
+        if port is not None and port.buffer is not None and get_ident() == self._shop.thread:
             self._task.send(route, port.buffer, values, tree)
             route.emitted += 1
             return [port.task_id]
+        return self._emit_picked(route, port, values, tree, anchors)
+
+    def _emit_picked(
+        self, route: Route, port: Port | None, values: list[Any], tree: Tree, anchors: Anchors
+    ) -> list[int]:
+        """Emit to a port that is not plain, or to all that the route chooses."""
+        if get_ident() != self._shop.thread:
+            return self._emit_unusual(route.origin.stream, anchors, values)
         ports = route.choose(values) if port is None else (port,)
         self._task.deliver(route, ports, values, tree)
         route.emitted += 1
@@ -101,6 +112,7 @@ class BoltCollector(OutputCollector):
         stream, anchors, values = bolt_emit("emit_direct", args, **kwargs)
         self._emit_unusual(stream, anchors, values, task_id)
 
+    @compiled
     def ack(self, tup: Tuple) -> None:
         if not self.short_way:
             self._settle_unusual(tup, "ack")

@@ -9,6 +9,7 @@ from typing import Any
 from pystorm_spark.errors import SerializationError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
+from pystorm_spark.runtime.core import compiled, laid_out
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt
@@ -47,8 +48,11 @@ class SlotCrash(Exception):  # noqa: N818 - the way a slot ends, not an error of
         return SlotLostError(f"the slot died too often, last because {self}")
 
 
+@laid_out
 class BoltTask(Task):
     """One instance of a bolt with its queue."""
+
+    __slots__ = ("_at", "_batch", "_execute", "_restart", "_ticks", "backlog", "bolt", "inbox")
 
     def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop, bolt: Bolt) -> None:
         super().__init__(task_id, component_id, conf, shop)
@@ -139,6 +143,7 @@ class BoltTask(Task):
         fitting = max(1, int(count * BATCH_SECS / took)) if took else MAX_BATCH
         self._batch = min(MAX_BATCH, 2 * self._batch, fitting)
 
+    @compiled
     def _next_batch(self) -> list[Tuple]:
         if not self.backlog:
             batch = self.inbox[:]

@@ -6,10 +6,12 @@ import math
 import random
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pystorm_spark.runtime.codec import ValueCodec, encode_acks, encode_tuples
+from pystorm_spark.runtime.core import laid_out
+from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.trees import Branch, Travelling
 from pystorm_spark.topology.tuple import Tree
 
@@ -25,6 +27,7 @@ class Frame(NamedTuple):
     payload: bytes
 
 
+@laid_out
 class TupleBuffer:
     """The tuples of one source task and stream for one target task in another slot, until they are sealed.
 
@@ -44,18 +47,19 @@ class TupleBuffer:
         self.in_runs = False
         self.run: Tree | None = None  # the tree of the run at the end, if it is in runs
         self.counts: list[int] = []
-        self.roots = array("Q")
-        self.homes = array("I")
-        self.edges = array("Q")
+        self.roots: list[int] = []
+        self.homes: list[int] = []
+        self.edges: list[int] = []
 
     def seal(self, codec: ValueCodec) -> Frame:
         rows = codec.pack_rows(self.rows)
-        columns = (self.in_runs, self.counts, self.roots, self.homes, self.edges)
+        columns = (self.in_runs, self.counts, array("Q", self.roots), array("I", self.homes), array("Q", self.edges))
         payload = encode_tuples(self.target, self.source, self.stream, len(self.rows), rows, *columns)
         self.clear()
         return Frame(self.target, payload)
 
 
+@laid_out
 class AckBuffer:
     """Acker messages on the way home to one spout task, until they are sealed."""
 
@@ -63,21 +67,41 @@ class AckBuffer:
 
     def __init__(self, target: int) -> None:
         self.target = target
-        self.acked_roots = array("Q")
-        self.acked_edges = array("Q")
-        self.failed = array("Q")
+        self.acked_roots: list[int] = []
+        self.acked_edges: list[int] = []
+        self.failed: list[int] = []
         self.whys: list[str] = []  # of the failed ones
-        self.reset = array("Q")
+        self.reset: list[int] = []
 
     def seal(self) -> Frame:
-        columns = (self.acked_roots, self.acked_edges, self.failed, self.reset)
-        return Frame(self.target, encode_acks(self.target, *columns, self.whys))
+        roots, edges, failed, reset = (
+            array("Q", column) for column in (self.acked_roots, self.acked_edges, self.failed, self.reset)
+        )
+        return Frame(self.target, encode_acks(self.target, roots, edges, failed, reset, self.whys))
 
 
+@laid_out
 class Outbox:
     """What leaves a slot: tuples for tasks elsewhere, and acks, fails and resets for roots that began elsewhere."""
 
+    __slots__ = (
+        "_acks",
+        "_codec",
+        "_dirty",
+        "_edge_ids",
+        "_full",
+        "_rng",
+        "_sealed",
+        "_sealed_bytes",
+        "_taken_bytes",
+        "branches",
+        "why",
+    )
+
     def __init__(self, rng: random.Random, codec: ValueCodec) -> None:
+        # Parts of trees, by the id of the root, from when their first tuples come until they have drained. One that
+        # expires is only not found any more: it sends its own value home, whenever it drains.
+        self.branches: RotatingMap[int, Branch] = RotatingMap(2)
         self._rng = rng
         self._codec = codec
         self._edge_ids: Iterator[int] = iter(())
@@ -87,7 +111,6 @@ class Outbox:
         self._sealed: deque[Frame] = deque()
         self._sealed_bytes = 0  # of all time, counted by the thread that turns the slot
         self._taken_bytes = 0  # of all time, counted by the thread that takes
-        self.forget: Callable[[Branch], Any] = lambda branch: None
         self.why = ""  # what fails just now fails
 
     def edge_id(self) -> int:
@@ -139,9 +162,17 @@ class Outbox:
             self._full.append(other.seal(self._codec))
         self._dirty[lane] = buffer
 
+    def enter(self, root_id: int, home_task: int, edge: int) -> Branch:
+        """The part of a root's tree in this slot, with one more edge into it."""
+        branch = self.branches.newest.get(root_id) or self.branches.get(root_id)
+        if branch is None:
+            branch = self.branches.newest[root_id] = Branch(root_id, home_task, self)
+        branch.edge ^= edge
+        return branch
+
     def close(self, branch: Branch) -> None:
         """A part that came from elsewhere has drained: its net value goes home."""
-        self.forget(branch)
+        self.branches.pop(branch.root_id)
         if not branch.failed and branch.edge:
             acks = self._acks_to(branch.home_task)
             acks.acked_roots.append(branch.root_id)

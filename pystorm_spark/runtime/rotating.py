@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from pystorm_spark.runtime.core import laid_out
+
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+@laid_out
 class RotatingMap(Generic[K, V]):
     """A dict in `count` buckets. With a rotation every T seconds an entry expires between (count-1)·T and count·T."""
 

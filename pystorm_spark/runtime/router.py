@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from pystorm_spark.errors import EmitError
+from pystorm_spark.runtime.core import laid_out
 from pystorm_spark.runtime.frames import TupleBuffer
 from pystorm_spark.runtime.hashing import partial_key_candidates, stable_hash
 from pystorm_spark.runtime.java_hash import java_fields_index, java_partial_key_candidates
@@ -33,6 +34,7 @@ from pystorm_spark.topology.tuple import Origin, Tuple
 CACHED_KEYS = 50_000  # of one fields grouping in one task
 
 
+@laid_out
 class Port:
     """The way to one target task: into its queue when it lives in this slot, else the buffer that will be its frame.
 
@@ -70,6 +72,7 @@ class Subscription:
     chooser: Any = None  # the user's own, prepared, for a custom grouping
 
 
+@laid_out
 class Route:
     """The subscriptions of one stream of one task.
 
@@ -77,7 +80,20 @@ class Route:
     tuple once, and `keys`, where moreover it is grouped on the one field at `key_at`.
     """
 
-    __slots__ = ("arity", "choose", "direct", "emitted", "extra", "key_at", "keys", "only", "origin", "pick", "ports")
+    __slots__ = (
+        "arity",
+        "choose",
+        "direct",
+        "emitted",
+        "extra",
+        "hashes",
+        "key_at",
+        "keys",
+        "only",
+        "origin",
+        "pick",
+        "ports",
+    )
 
     def __init__(self, origin: Origin, subscriptions: list[Subscription], rng: random.Random, java: bool) -> None:
         self.origin = origin
@@ -93,6 +109,7 @@ class Route:
         self.only: Port | None = None  # where `pick` could give nothing else
         self.keys: dict[Any, int] | None = None
         self.key_at = 0
+        self.hashes = not java  # keys go where `stable_hash` says
         self.ports: list[Port] = []
         if self.pick is not None:
             self.only = regular[0].ports[0] if len(regular[0].ports) == 1 else None

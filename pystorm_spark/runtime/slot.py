@@ -27,6 +27,7 @@ from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
 from pystorm_spark.runtime.components import load_component
+from pystorm_spark.runtime.core import CORE
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
 from pystorm_spark.runtime.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
@@ -51,7 +52,8 @@ SLOW_SECS = 0.1  # a turn that takes as long is busy with user code
 # A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
 # die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
 ROUND_TUPLES = 128
-ROUND_TUPLES_PER_BOLT = 16
+ROUND_TUPLES_PER_BOLT = 32
+MOST_ROUND_TUPLES = 2048
 MOST_ROUND_POLLS = 512
 SPOUT_POLLS = 32  # of one spout, before it is the next one's turn
 POLL_ROUNDS = 16  # in one turn
@@ -117,6 +119,7 @@ class Slot:
 
         Bolts that have state begin with what is `restored`.
         """
+        log.debug("slot %d runs on the %s core", self.number, CORE)
         self._shop.thread = get_ident()
         if self.commits is not None and restored is not None:
             self.commits.restore(restored)
@@ -363,7 +366,7 @@ class Slot:
 
     def _fit_round(self, executed: int) -> None:
         """Size the next round by how many tuples were executed for those that the spouts emitted."""
-        wanted = max(ROUND_TUPLES, ROUND_TUPLES_PER_BOLT * len(self.bolts))
+        wanted = max(ROUND_TUPLES, min(MOST_ROUND_TUPLES, ROUND_TUPLES_PER_BOLT * len(self.bolts)))
         polls = wanted * self._round_emitted // max(1, executed)
         self._round_polls = min(MOST_ROUND_POLLS, max(SPOUT_POLLS, polls))
 

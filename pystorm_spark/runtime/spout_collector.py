@@ -5,7 +5,8 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.runtime.router import Route
+from pystorm_spark.runtime.core import compiled, laid_out
+from pystorm_spark.runtime.router import Port, Route
 from pystorm_spark.runtime.trees import Root
 from pystorm_spark.topology.collector import MISSING, SpoutOutputCollector, spout_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -15,12 +16,30 @@ if TYPE_CHECKING:
     from pystorm_spark.runtime.spout_task import SpoutTask
 
 
+@laid_out
 class SpoutCollector(SpoutOutputCollector):
     """The collector of one spout task."""
+
+    __slots__ = (
+        "_plainly",
+        "_shop",
+        "_task",
+        "bucket",
+        "default",
+        "emits",
+        "now",
+        "posted",
+        "routes",
+        "short_way",
+        "tracking",
+        "watched",
+        "why",
+    )
 
     def __init__(self, task: SpoutTask) -> None:
         self._task = task
         self._shop = task.shop
+        self.routes = task.user_routes  # for the compiled core
         self.default: Route | None = None  # the route of the default stream
         self.short_way = False  # whether `emit` may take it: during a turn, unless hooks or posted calls forbid
         self.posted = 0  # calls of other threads that the slot's own thread has not yet made
@@ -33,6 +52,7 @@ class SpoutCollector(SpoutOutputCollector):
         # With exactly-once some messages are not to be executed.
         self._plainly = self.tracking and not (task.held is not None and task.held.is_exactly_once)
 
+    @compiled
     def emit(
         self,
         values: Any,
@@ -75,8 +95,12 @@ class SpoutCollector(SpoutOutputCollector):
             route.emitted += 1
             self.emits += 1
             return [port.task_id]
+        return self._emit_picked(route, port, values, message_id)
+
+    def _emit_picked(self, route: Route, port: Port | None, values: list[Any], message_id: Any) -> list[int]:
+        """Emit to a port that is not plain, or to all that the route chooses, or without tracking."""
         if get_ident() != self._shop.thread:
-            return self._emit_unusual(stream, values, message_id)
+            return self._emit_unusual(route.origin.stream, values, message_id)
         self.emits += 1
         ports = route.choose(values) if port is None else (port,)
         self._task.launch(route, ports, values, message_id)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
+from pystorm_spark.runtime.core import compiled
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
@@ -159,6 +160,7 @@ class SpoutTask(Task):
 
     # Trees that leave the slot.
 
+    @compiled
     def track(self, root: Root) -> None:
         """Give `root` its id and, while it is pending, a place in the ledger: a tuple of its tree leaves the slot."""
         root_id = self._draw(64)
@@ -170,6 +172,7 @@ class SpoutTask(Task):
             self._left[root_id] = root
             self._ledger.init(root_id, here, self.task_id)
 
+    @compiled
     def part_acked(self, root_id: int, edges: int) -> None:
         """A part of a tree has drained, here or elsewhere."""
         if root_id in self._left:

@@ -18,6 +18,7 @@ from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.core import compiled, laid_out
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, Outbox, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.values import ATOMS
@@ -34,8 +35,11 @@ MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a fr
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
+@laid_out
 class Workshop:
     """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
+
+    __slots__ = ("_pool", "_posted", "before", "clock", "codec", "lock", "now", "outbox", "running", "thread", "wake")
 
     def __init__(self, clock: Clock, outbox: Outbox, codec: ValueCodec) -> None:
         self.clock = clock
@@ -241,6 +245,7 @@ class Task:
             )
         return route, values if isinstance(values, list) else list(values)
 
+    @compiled
     def send(self, route: Route, buffer: TupleBuffer, values: list[Any], tree: Tree) -> None:
         """Put `values` on the way to one task in another slot: `deliver` for the commonest case."""
         for value in values:

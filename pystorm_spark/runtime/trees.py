@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.topology.tuple import NoTree, Tree
+from pystorm_spark.runtime.core import laid_out
+from pystorm_spark.topology.tuple import NoTree, Tree, Tuple
 
 if TYPE_CHECKING:
     from pystorm_spark.runtime.bolt_collector import BoltCollector
     from pystorm_spark.runtime.frames import Outbox
     from pystorm_spark.runtime.spout_task import SpoutTask
 
+laid_out(Tuple)
+laid_out(Tree)
 UNTRACKED = NoTree()
 
 
+@laid_out
 class Travelling(Tree):
     """A part that may send tuples to other slots, or came from one."""
 
@@ -48,6 +52,7 @@ class Travelling(Tree):
         return {self.root_id: 0}
 
 
+@laid_out
 class Root(Travelling):
     """A tuple tree that began in this slot, from the emit to its ack or fail."""
 
@@ -100,6 +105,7 @@ def new_root(task: SpoutTask, message_id: Any, emitted_at: float, bucket: dict[R
     return root
 
 
+@laid_out
 class Branch(Travelling):
     """The tuples of one tree that came to this slot from others, and what they became here."""
 

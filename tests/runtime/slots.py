@@ -166,7 +166,7 @@ class Mesh:
         """What the slots still remember of trees; empty when nothing is under way and nothing has leaked."""
         found = Counter()
         for slot in self.slots:
-            found["branches"] += len(slot.arrivals.branches)
+            found["branches"] += len(slot.outbox.branches)
             for task in slot.spouts:
                 found["pending"] += len(task.pending)
                 found["left"] += len(task._left)

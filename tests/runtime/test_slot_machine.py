@@ -206,7 +206,7 @@ class SlotMachine(RuleBasedStateMachine):
     def parts_count_their_open_tuples(self):
         for slot in self.mesh.slots:
             counted = self.mesh.open_by_part(slot)
-            for part in {*counted, *map(slot.arrivals.branches.get, slot.arrivals.branches)} - {UNTRACKED}:
+            for part in {*counted, *map(slot.outbox.branches.get, slot.outbox.branches)} - {UNTRACKED}:
                 assert part.open == counted[part] > 0
 
     def teardown(self):

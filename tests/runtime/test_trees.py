@@ -21,14 +21,13 @@ class Post:
 
     def __init__(self):
         self.outbox = Outbox(random.Random(1), ValueCodec())
-        self.forgotten = []
-        self.outbox.forget = self.forgotten.append
 
     def branch(self, root_id, edge):
         """A part into which one tuple has come along `edge`."""
         branch = Branch(root_id, HOME, self.outbox)
         branch.edge ^= edge
         branch.open += 1
+        self.outbox.branches.put(root_id, branch)
         return branch
 
     def sent(self):
@@ -82,7 +81,7 @@ def test_a_drained_branch_is_forgotten():
     post = Post()
     branch = post.branch(7, 0b01)
     close(branch)
-    assert post.forgotten == [branch]
+    assert len(post.outbox.branches) == 0
 
 
 def test_a_failed_branch_tells_so_once_and_never_acks():
@@ -94,7 +93,7 @@ def test_a_failed_branch_tells_so_once_and_never_acks():
     close(branch)
     close(branch)
     assert post.sent() == ([], [7], [])
-    assert post.forgotten == [branch]
+    assert len(post.outbox.branches) == 0
 
 
 def test_a_branch_whose_edges_cancel_has_nothing_to_say():

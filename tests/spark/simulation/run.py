@@ -247,7 +247,7 @@ class Simulation:
                 assert (task.stats.acked, task.stats.failed) == (told["ack"], told["fail"])
                 assert not task._left
                 assert not len(task._ledger)
-            assert not len(process.slot.arrivals.branches)
+            assert not len(process.slot.outbox.branches)
 
     def _check_error(self, exc):
         deeds = Counter(fault.deed for fault in self.scenario.faults)
