@@ -12,6 +12,8 @@ from pystorm_spark.errors import CheckpointError
 
 log = logging.getLogger(__name__)
 
+OLDER_KEY = "topology.state.allow.older.commit"
+
 
 class CheckpointStore:
     """The last commits of a topology. It has one writer: whoever holds the `CheckpointLock`.
@@ -88,7 +90,9 @@ class CheckpointStore:
                 raise
             except CheckpointError as exc:
                 if not kept and not allow_older:
-                    raise
+                    raise CheckpointError(
+                        f"{exc}; {OLDER_KEY}: true begins with an older commit that is whole"
+                    ) from exc
                 log.warning("%s; the commit is left out", exc)
             else:
                 kept.insert(0, manifest)
@@ -117,7 +121,7 @@ class CheckpointStore:
         return manifest
 
     def _verify(self, manifest: Manifest) -> None:
-        for part in (*manifest.parts, *manifest.acked):
+        for part in (*manifest.parts, *manifest.acked, *manifest.acked_before):
             read_part(self._files, part, ())
 
 

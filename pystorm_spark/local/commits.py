@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
-from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.runtime.codec import ValueCodec
@@ -32,7 +32,8 @@ class LocalCommits:
     def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp) -> None:
         name = plan.conf["topology.name"]
         self._files = files
-        self._log = CommitLog(CheckpointStore(files, name), name, [plan.durable_tasks(0)])
+        store = CheckpointStore(files, name, allow_older=plan.conf[OLDER_KEY])
+        self._log = CommitLog(store, name, [plan.durable_tasks(0)])
         self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self._clock = clock
         self._give_up = give_up

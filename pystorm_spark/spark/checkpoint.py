@@ -12,7 +12,7 @@ from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.dead_letters import DeadLetters
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.slot_side import Written
-from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.plan import Plan
 
@@ -32,7 +32,8 @@ class Checkpoint:
         self._write_rows = write_rows
         self._files = PosixFiles(folder / "state")
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
-        self._log = CommitLog(CheckpointStore(self._files, name), name, slots)
+        store = CheckpointStore(self._files, name, allow_older=plan.conf[OLDER_KEY])
+        self._log = CommitLog(store, name, slots)
 
     @property
     def txid(self) -> int:

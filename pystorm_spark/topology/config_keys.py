@@ -159,6 +159,7 @@ _OURS = (
     ),
     Key("topology.slot.inbox.max.bytes", 64 * 1024 * 1024, COUNT, "spouts rest while a slot's inbox holds more"),
     Key("topology.slot.max.restarts", 5, COUNT_OR_ZERO, "deaths in a row without a commit that a slot may die"),
+    Key("topology.state.allow.older.commit", False, FLAG, "begin with an older commit where the newest is damaged"),
     Key(
         "topology.state.guarantee",
         "at-least-once",
