@@ -105,8 +105,8 @@ static const struct {
 
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
-    X(_draw) X(_emit_picked) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(acked) X(anchors) X(drained) X(edge_id) \
-    X(message_id) X(part_acked) X(send) X(settle) X(shop) X(stream) X(task_id) X(track)
+    X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(acked) X(anchors)            \
+    X(drained) X(edge_id) X(message_id) X(part_acked) X(send) X(settle) X(shop) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
 static PyObject *id_bits; /* 64 */
@@ -617,7 +617,7 @@ static PyObject *spout_emit_to(PyObject *self, PyObject *route, PyObject *port, 
 static PyObject *spout_emit(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *self = args[0], *message_id = Py_None, *stream = DEFAULT_STREAM;
-    if (SLOT(self, SPOUT_short_way) != Py_True || SLOT(self, SPOUT__plainly) != Py_True || count != 2)
+    if (SLOT(self, SPOUT_short_way) != Py_True || count != 2)
         return PYTHON;
     PyObject *values = args[1];
     if (!read_keywords(args + count, names, s_message_id, &message_id, &stream))
@@ -625,6 +625,14 @@ static PyObject *spout_emit(PyObject *const *args, Py_ssize_t count, PyObject *n
     PyObject *route = route_of(SLOT(self, SPOUT_default), SLOT(self, SPOUT_routes), stream, values);
     if (route == NULL || message_id == Py_None)
         return PYTHON;
+    if (SLOT(self, SPOUT__plainly) != Py_True) {
+        PyObject *is_new = PyObject_CallMethodOneArg(self, s__is_new, message_id);
+        if (is_new != Py_True) {
+            Py_XDECREF(is_new);
+            return is_new == NULL ? NULL : PYTHON;
+        }
+        Py_DECREF(is_new);
+    }
     Py_INCREF(route); /* picking a port may run Python code */
     PyObject *port = pick_port(route, values), *result = PyErr_Occurred() ? NULL : PYTHON;
     if (port != NULL) {
