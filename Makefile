@@ -25,7 +25,7 @@ help: ## show this list
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
 
-$(STAMP): setup.cfg setup.py Makefile pystorm_spark/runtime/_core.c
+$(STAMP): setup.cfg setup.py Makefile pystorm_spark/_core.c
 	@if [ ! -x $(BIN)/python ]; then \
 	    command -v $(PYTHON) >/dev/null || { echo 'no $(PYTHON) found: install Python 3.10 or newer, or name one: make setup PYTHON=python3.12' >&2; exit 1; }; \
 	    $(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("pystorm-spark needs Python 3.10 or newer, but $(PYTHON) is %d.%d; name another: make setup PYTHON=python3.12" % sys.version_info[:2])' || exit 1; \
@@ -36,7 +36,7 @@ $(STAMP): setup.cfg setup.py Makefile pystorm_spark/runtime/_core.c
 	@echo 'installing dependencies into $(VENV) (the first time takes a minute)'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --editable '.[dev]'
 	@touch $@
-	@$(BIN)/python -c 'from pystorm_spark.runtime.core import CORE; print("the %s core runs%s" % (CORE, "" if CORE == "compiled" else ": a C compiler and the headers of Python would make a quicker one"))'
+	@$(BIN)/python -c 'from pystorm_spark.core import CORE; print("the %s core runs%s" % (CORE, "" if CORE == "compiled" else ": a C compiler and the headers of Python would make a quicker one"))'
 
 test: $(STAMP) ## run all tests
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)

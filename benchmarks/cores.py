@@ -12,8 +12,8 @@ from benchmarks.meter import CONF, SLICE_SECS, Rig, Spread
 from benchmarks.reference_loop import WORDS
 from pystorm_spark import Fields, LocalCluster, TopologyBuilder
 from pystorm_spark.clock import SystemClock
+from pystorm_spark.core import CORE
 from pystorm_spark.runtime.components import pickle_components
-from pystorm_spark.runtime.core import CORE
 from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.topology.config import resolve

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pystorm_spark import __version__
-from pystorm_spark.runtime.core import CORE
+from pystorm_spark.core import CORE
 
 ROOT = Path(__file__).resolve().parent.parent
 WRITTEN_BY_US = (":!benchmarks/results", ":!docs/performance.md")

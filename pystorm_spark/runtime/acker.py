@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pystorm_spark.runtime.core import laid_out
+from pystorm_spark.core import laid_out
 from pystorm_spark.runtime.rotating import RotatingMap
 
 BUCKETS = 3  # one more than the spout's own, so that the spout and not the acker times a tuple out

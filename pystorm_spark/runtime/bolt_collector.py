@@ -9,8 +9,8 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
-from pystorm_spark.runtime.core import compiled, laid_out
 from pystorm_spark.runtime.router import Port, Route
 from pystorm_spark.runtime.trees import UNTRACKED, join
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit

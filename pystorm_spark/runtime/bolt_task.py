@@ -6,10 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import SerializationError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
-from pystorm_spark.runtime.core import compiled, laid_out
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt

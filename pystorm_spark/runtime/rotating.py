@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from pystorm_spark.runtime.core import laid_out
+from pystorm_spark.core import laid_out
 
 K = TypeVar("K")
 V = TypeVar("V")

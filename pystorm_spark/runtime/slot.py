@@ -20,6 +20,7 @@ from typing import Any
 import cloudpickle
 
 from pystorm_spark.clock import Clock
+from pystorm_spark.core import CORE
 from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.consumer import TaskInfo
 from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
@@ -27,7 +28,6 @@ from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
 from pystorm_spark.runtime.components import load_component
-from pystorm_spark.runtime.core import CORE
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
 from pystorm_spark.runtime.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM

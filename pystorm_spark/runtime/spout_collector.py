@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.runtime.core import compiled, laid_out
+from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.runtime.router import Port, Route
 from pystorm_spark.runtime.trees import Root
 from pystorm_spark.topology.collector import MISSING, SpoutOutputCollector, spout_emit

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from pystorm_spark.core import compiled
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
-from pystorm_spark.runtime.core import compiled
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route

@@ -13,12 +13,12 @@ from threading import Lock, get_ident
 from typing import Any
 
 from pystorm_spark.clock import Clock
+from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean
 from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.core import compiled, laid_out
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, Outbox, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.values import ATOMS

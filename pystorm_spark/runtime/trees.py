@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pystorm_spark.runtime.core import laid_out
+from pystorm_spark.core import laid_out
 from pystorm_spark.topology.tuple import NoTree, Tree, Tuple
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from msgpack import ExtType, Packer, unpackb
 
+from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.durable import DELETED, PACKED, StateCodec
@@ -24,6 +25,7 @@ class Packed(bytes):
 
 
 @java_names(iterator="items")
+@laid_out
 class KeyValueState(Generic[K, V]):
     """The state of one task: any values that can travel, by any such keys that can be hashed.
 
@@ -45,11 +47,13 @@ class KeyValueState(Generic[K, V]):
 
     # What users call.
 
+    @compiled
     def get(self, key: K, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
         value = self._values.get(key, default)
         return value if type(value) is not Packed else self._unpacked(value)
 
+    @compiled
     def put(self, key: K, value: V) -> None:
         """Keep `value` for `key`; a value that cannot be kept is an error, and the state is as it was."""
         kept: Any = value

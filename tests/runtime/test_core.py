@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pystorm_spark.core import CORE
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.bolt_collector import BoltCollector
-from pystorm_spark.runtime.core import CORE
 from pystorm_spark.runtime.hashing import stable_hash
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt
@@ -21,7 +21,7 @@ from pystorm_spark.topology.tuple import SETTLED
 from .slots import HoldingBolt, Mesh, ScriptedSpout
 
 ROOT = Path(__file__).parent.parent.parent
-IS_BUILT = importlib.util.find_spec("pystorm_spark.runtime._core") is not None
+IS_BUILT = importlib.util.find_spec("pystorm_spark._core") is not None
 needs_compiled = pytest.mark.skipif(not IS_BUILT, reason="the compiled core has not been built")
 TASKS = 5
 
@@ -33,7 +33,7 @@ def python(*args, pure):
 
 
 def core_of(pure):
-    return python("-c", "from pystorm_spark.runtime.core import CORE; print(CORE)", pure=pure).strip()
+    return python("-c", "from pystorm_spark.core import CORE; print(CORE)", pure=pure).strip()
 
 
 def test_the_environment_can_choose_python_alone():
@@ -60,7 +60,7 @@ def test_a_compiled_method_has_the_name_of_its_python_function():
 
 @needs_compiled
 def test_what_the_compiled_core_does_not_know_is_refused():
-    from pystorm_spark.runtime import _core
+    from pystorm_spark import _core
 
     with pytest.raises(TypeError, match=r"does not know the function .*core_of"):
         _core.compiled(core_of)
@@ -72,7 +72,7 @@ def test_what_the_compiled_core_does_not_know_is_refused():
 
 @needs_compiled
 def test_a_class_without_the_slots_that_the_compiled_core_reads_is_refused():
-    from pystorm_spark.runtime import _core
+    from pystorm_spark import _core
 
     with pytest.raises(AttributeError, match="append"):
         _core.laid_out(type("Port", (), {}))

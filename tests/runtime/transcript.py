@@ -9,7 +9,7 @@ import hashlib
 import logging
 import random
 
-from pystorm_spark.runtime.core import CORE
+from pystorm_spark.core import CORE
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.fields import Fields

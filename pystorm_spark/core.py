@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 CORE = "pure"
 if os.environ.get("PYSTORM_SPARK_PURE", "0") in ("", "0"):
     try:
-        import pystorm_spark.runtime._core as _core
+        import pystorm_spark._core as _core
 
         CORE = "compiled"
     except ModuleNotFoundError:

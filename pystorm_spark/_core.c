@@ -22,11 +22,12 @@ typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 /* Where the slots are. */
 
 enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, SHOP, BOLT, SPOUT, LEDGER, ENTRY,
-       ROTATING, TASK, KINDS };
+       ROTATING, TASK, STATE, KINDS };
 
 static const char *const kind_names[KINDS] = {
     "Tuple", "Tree", "Travelling", "Root", "Branch", "Route", "Port", "TupleBuffer", "AckBuffer", "Outbox", "Workshop",
-    "BoltCollector", "SpoutCollector", "AckLedger", "AckEntry", "RotatingMap", "BoltTask"};
+    "BoltCollector", "SpoutCollector", "AckLedger", "AckEntry", "RotatingMap", "BoltTask",
+    "KeyValueState"};
 static PyTypeObject *types[KINDS];
 
 /* X(kind, name of the slot): the offset of slot `s` of kind `K` is `K_s`. */
@@ -43,7 +44,8 @@ static PyTypeObject *types[KINDS];
     X(SPOUT, _plainly) X(SPOUT, _task) X(SPOUT, bucket) X(SPOUT, default) X(SPOUT, emits) X(SPOUT, now)                \
     X(SPOUT, routes) X(SPOUT, short_way)                                                                               \
     X(LEDGER, _entries) X(ENTRY, edges) X(ENTRY, failed) X(ENTRY, spout_task)                                          \
-    X(ROTATING, _buckets) X(ROTATING, newest) X(TASK, _batch) X(TASK, backlog) X(TASK, inbox)
+    X(ROTATING, _buckets) X(ROTATING, newest) X(TASK, _batch) X(TASK, backlog) X(TASK, inbox)       \
+    X(STATE, _changed) X(STATE, _values)
 
 #define DECLARE(kind, name) static Py_ssize_t kind##_##name;
 SLOTS(DECLARE)
@@ -791,6 +793,35 @@ static PyObject *next_batch(PyObject *const *args, Py_ssize_t count, PyObject *n
     return batch;
 }
 
+/* Whether a value is kept as it is: nobody can change it. */
+static int is_atom(PyObject *value)
+{
+    return value == Py_None || PyLong_CheckExact(value) || PyUnicode_CheckExact(value) || PyFloat_CheckExact(value) ||
+           PyBool_Check(value) || PyBytes_CheckExact(value);
+}
+
+/* KeyValueState.get(key[, default]), where the value is an atom. */
+static PyObject *state_get(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (names != NULL || count < 2 || count > 3)
+        return PYTHON;
+    PyObject *value = PyDict_GetItemWithError(SLOT(args[0], STATE__values), args[1]);
+    if (value == NULL)
+        return PyErr_Occurred() ? NULL : Py_NewRef(count == 3 ? args[2] : Py_None);
+    return is_atom(value) ? Py_NewRef(value) : PYTHON;
+}
+
+/* KeyValueState.put(key, value), where the key has changed before and the value is an atom. */
+static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (names != NULL || count != 3 || !is_atom(args[2]))
+        return PYTHON;
+    int known = PyDict_Contains(SLOT(args[0], STATE__changed), args[1]);
+    if (known <= 0)
+        return known < 0 ? NULL : PYTHON;
+    return PyDict_SetItem(SLOT(args[0], STATE__values), args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 static const struct {
     const char *name;
     int kind; /* of `self`; KINDS where the class has no slots, or there is no `self` */
@@ -798,7 +829,8 @@ static const struct {
 } shorts[] = {{"BoltCollector.emit", BOLT, bolt_emit},   {"BoltCollector.ack", BOLT, bolt_ack},
               {"SpoutCollector.emit", SPOUT, spout_emit}, {"SpoutTask.track", KINDS, track},
               {"SpoutTask.part_acked", KINDS, part_acked}, {"BoltTask._next_batch", TASK, next_batch},
-              {"Task.send", KINDS, task_send},           {"_fill", KINDS, fill}};
+              {"Task.send", KINDS, task_send},           {"_fill", KINDS, fill},
+              {"KeyValueState.get", STATE, state_get},   {"KeyValueState.put", STATE, state_put}};
 
 /* A Python function with a short way in C; in a class it is a method. */
 
@@ -864,7 +896,7 @@ static PyMemberDef compiled_members[] = {
 
 static PyTypeObject CompiledType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "pystorm_spark.runtime._core.Compiled",
+    .tp_name = "pystorm_spark._core.Compiled",
     .tp_basicsize = sizeof(Compiled),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_call = PyVectorcall_Call,
@@ -910,7 +942,7 @@ static PyMethodDef functions[] = {
     {NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "pystorm_spark.runtime._core", "The compiled core: see `core`.", -1, functions};
+    PyModuleDef_HEAD_INIT, "pystorm_spark._core", "The compiled core: see `core`.", -1, functions};
 
 PyMODINIT_FUNC
 PyInit__core(void)
