@@ -24,6 +24,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.row_values import is_plain, row_values
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Handing:
 
     round_: int
     token: bytes
+    is_plain: bool  # all values are numbers, text or bytes
     tasks: tuple[int, ...]  # of the spout, over which chunks are dealt
     addresses: dict[int, Address]  # of the slots of those tasks that are fed
 
@@ -57,12 +59,12 @@ class Handing:
         reached, first, left = True, 0, iter(rows)
         # All rows are taken in any case: a Python worker with input left cannot be used again.
         for number in itertools.count():
-            chunk = [list(row) for row in itertools.islice(left, CHUNK_ROWS)]
+            chunk = list(itertools.islice(left, CHUNK_ROWS))
             if not chunk:
                 break
             task = self.tasks[(partition + number) % len(self.tasks)]
             if reached and task in self.addresses:
-                data = codec.pack_rows([codec.pack(row) for row in chunk])
+                data = codec.pack_rows(chunk if self.is_plain else [codec.pack(row) for row in chunk])
                 request = ["feed", task, self.round_, partition, attempt, number, [first, len(chunk), data]]
                 reached = ask(self.addresses[task], self.token, request)[0] == "ok"
                 counts = got.setdefault(task, [0, 0])
@@ -152,9 +154,9 @@ class Feeder:
         if None in addresses.values():
             return None
         round_ = next(self._rounds)
-        handing = Handing(round_, self._token, self._tasks, addresses)  # type: ignore[arg-type]
+        handing = Handing(round_, self._token, is_plain(rows.schema), self._tasks, addresses)  # type: ignore[arg-type]
         try:
-            parts = rows.rdd.mapPartitionsWithIndex(handing).collect()
+            parts = row_values(rows).mapPartitionsWithIndex(handing).collect()
         except SPARK_ERRORS as exc:
             raise StormError(f"the rows cannot be read: {reason(exc)}") from exc
         return None if any(got is None for _, _, got in parts) else (round_, parts)
