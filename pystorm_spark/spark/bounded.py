@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError
 from pystorm_spark.spark.cluster import SparkCluster
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.fed_spout import FedSpout
-from pystorm_spark.spark.feeding import Share, Stopped
+from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt
 from pystorm_spark.spark.session import prepare_session
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 RESTARTS_KEY = "topology.slot.max.restarts"
 PROGRESS_SECS = 5.0
 LOOK_SECS = 0.02
+FEWEST_ROWS, MOST_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
 SHOWN_ROWS = 10  # of those that have failed
 Result = dict[str, DataFrame]
 
@@ -106,8 +108,21 @@ class _Bounded:
         return result
 
     def _feed(self, id_: str, df: DataFrame) -> dict[int, Share]:
-        fields = self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list()
-        return self._run.feeders[id_].feed(df, fields, 0)
+        """Feed some partitions after the others, so that slots need not hold all; the shares of the last batch.
+
+        No batch comes after one with dead letters: the run has failed.
+        """
+        rows = Rows(df, self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list())
+        partitions, count = deque(range(rows.partitions())), 4 * self._cluster.spark.sparkContext.defaultParallelism
+        shares: dict[int, Share] = {}
+        for batch in itertools.count():
+            if not partitions or any(share.dead for share in shares.values()):
+                return shares
+            some = [partitions.popleft() for _ in range(min(count, len(partitions)))]
+            shares = self._run.feeders[id_].feed(rows, batch, some)
+            fed = sum(share.rows for share in shares.values())
+            count = 2 * count if fed < FEWEST_ROWS else max(1, count // 2) if fed > MOST_ROWS else count
+        raise AssertionError
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
@@ -160,7 +175,7 @@ class _Bounded:
 
     def _collected(self, id_: str, schema: StructType | Fields, links: list[SlotLink]) -> DataFrame:
         session, own = self._cluster.spark, set(self._handle.plan.tasks[_collector_of(id_)])
-        frozen = chain.from_iterable(((task, count, link) for task, count in _frozen(link)) for link in links)
+        frozen = itertools.chain.from_iterable(((task, count, link) for task, count in _frozen(link)) for link in links)
         shelves = [(task, BOUNDED, link) for task, count, link in frozen if task in own and count]
         if not shelves and isinstance(schema, Fields):
             schema = StructType([StructField(name, StringType()) for name in schema])

@@ -175,6 +175,8 @@ class FedSpout(Spout):
 class StreamSpout(FedSpout):
     """A spout that is fed from a streaming DataFrame; `build` makes it on the driver, and does not travel."""
 
+    build: Callable[[Any], Any] | None = None
+
     def __init__(self, build: Callable[[Any], Any], outputs: Any) -> None:
         super().__init__(outputs)
         self.build = build

@@ -74,6 +74,29 @@ class Handing:
         yield partition, attempt, got if reached else None
 
 
+class Rows:
+    """The rows that are fed, as often as that is needed."""
+
+    def __init__(self, df: DataFrame, fields: Sequence[str]) -> None:
+        self._df = df.select([F.col(f"`{field}`") for field in fields])
+        self._rdd = row_values(self._df)  # once: Spark keeps the shuffles of an RDD, not those of a DataFrame
+        self.is_plain = is_plain(self._df.schema)
+
+    def partitions(self) -> int:
+        return self._rdd.getNumPartitions()
+
+    def is_determinate(self) -> bool:
+        """Whether Spark gives each row the same partition and place every time."""
+        return str(self._df._jdf.queryExecution().toRdd().outputDeterministicLevel()) == "DETERMINATE"
+
+    def hand_over(self, handing: Handing, partitions: Sequence[int] | None) -> list[Any]:
+        """Run a job over all partitions, or some; what `handing` gives for each of them."""
+        handed = self._rdd.mapPartitionsWithIndex(handing)
+        if partitions is None:
+            return handed.collect()
+        return list(self._rdd.context.runJob(handed, list, partitions))
+
+
 class Share:
     """What one task has got of a batch."""
 
@@ -110,14 +133,14 @@ class Feeder:
             share.dead = message["dead"]
             share.is_settled = True
 
-    def feed(self, df: DataFrame, fields: Sequence[str], batch: int) -> dict[int, Share]:
-        """Feed the rows of `df` and wait until each is acked or a dead letter; {task: its share}."""
-        rows = df.select([F.col(f"`{field}`") for field in fields])
+    def feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
+        """Feed `rows`, of all or some partitions, until each is acked or a dead letter; {task: its share}."""
         self._shares = {}
         while True:
             lacking = [task for task in self._tasks if self._lacks(task)]
             if lacking:
-                self._feed(rows, batch, lacking if not self._shares or _is_determinate(rows) else self._tasks)
+                tasks = lacking if not self._shares or rows.is_determinate() else self._tasks
+                self._feed(rows, batch, partitions, tasks)
             if not self._driver.wait_for(self._is_at_an_end):
                 raise Stopped(f"the topology ends before batch {batch} is done")
             if all(share.is_settled and not share.is_lost() for share in self._shares.values()):
@@ -130,13 +153,13 @@ class Feeder:
         shares = self._shares.values()
         return all(share.is_settled for share in shares) or any(share.is_lost() for share in shares)
 
-    def _feed(self, rows: DataFrame, batch: int, tasks: Sequence[int]) -> None:
+    def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
         """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
         while True:
             links = self._driver.all_ready()
             if links is None:
                 raise Stopped(f"the topology ends before batch {batch} is done")
-            handed = self._hand_over(rows, tasks, links)
+            handed = self._hand_over(rows, partitions, tasks, links)
             if handed is not None:
                 break
             self._driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
@@ -149,20 +172,16 @@ class Feeder:
             if count:
                 link.tell("release", task=task, batch=batch, round=round_, parts=own)
 
-    def _hand_over(self, rows: DataFrame, tasks: Sequence[int], links: list[SlotLink]) -> tuple[int, list[Any]] | None:
+    def _hand_over(
+        self, rows: Rows, partitions: Sequence[int] | None, tasks: Sequence[int], links: list[SlotLink]
+    ) -> tuple[int, list[Any]] | None:
         addresses = {task: links[self._slot_of[task]].address for task in tasks}
         if None in addresses.values():
             return None
         round_ = next(self._rounds)
-        handing = Handing(round_, self._token, is_plain(rows.schema), self._tasks, addresses)  # type: ignore[arg-type]
+        handing = Handing(round_, self._token, rows.is_plain, self._tasks, addresses)  # type: ignore[arg-type]
         try:
-            parts = row_values(rows).mapPartitionsWithIndex(handing).collect()
+            parts = rows.hand_over(handing, partitions)
         except SPARK_ERRORS as exc:
             raise StormError(f"the rows cannot be read: {reason(exc)}") from exc
         return None if any(got is None for _, _, got in parts) else (round_, parts)
-
-
-def _is_determinate(rows: DataFrame) -> bool:
-    """Whether Spark gives each row the same partition and place every time."""
-    level = rows._jdf.queryExecution().toRdd().outputDeterministicLevel()
-    return str(level) == "DETERMINATE"

@@ -17,7 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
 from pystorm_spark.spark.fed_spout import StreamSpout
-from pystorm_spark.spark.feeding import Feeder, Share, Stopped
+from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.placing import reason
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -95,7 +95,7 @@ class SourceQuery:
 
     def _feed(self, df: DataFrame, batch: int) -> None:
         try:
-            shares = self._feeder.feed(df, self._source.fields, batch)
+            shares = self._feeder.feed(Rows(df, self._source.fields), batch)
             self._source.write_dead_letters(batch, shares, self._token)
         except BaseException as exc:
             if self._stopping is not None or isinstance(exc, Stopped):
@@ -176,6 +176,8 @@ def spark_path(folder: Path) -> str:
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
     assert isinstance(spec.component, StreamSpout)
+    if spec.component.build is None:
+        raise InvalidTopologyError(f"spout {spec.id!r} was pickled, and its function does not travel; make it anew")
     try:
         df = spec.component.build(session)
     except Exception as exc:

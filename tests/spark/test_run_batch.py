@@ -67,6 +67,15 @@ def test_words_are_counted_as_python_counts_them(spark):
     assert Counter(row.word for row in result["split"].collect()) == expected
 
 
+def test_every_partition_is_counted_once_in_whatever_batch_it_comes(spark):
+    texts, df = sentences(spark, 300)
+
+    result = run_batch(spark, word_count(), {"sentences": df.repartition(21)}, ["count"], TWO_SLOTS)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
+    assert result["count"].count() == 5 * 300
+
+
 def test_a_schema_may_be_given_and_a_spout_may_be_collected(spark):
     _, df = sentences(spark, 10)
 
