@@ -101,13 +101,16 @@ class Sinks:
         raise AssertionError
 
     def _keep_last(self, txid: int) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_suffix(".new")
-        with open(fresh, "w") as file:
-            file.write(str(txid))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, self._path)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with open(fresh, "w") as file:
+                file.write(str(txid))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, self._path)
+        except OSError as exc:
+            raise CheckpointError(f"batch {txid} is written, but {str(self._path)!r} cannot be: {exc}") from exc
         self._last = txid
 
 

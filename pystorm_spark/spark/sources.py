@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -90,7 +91,10 @@ class SourceQuery:
         self._stopping: threading.Thread | None = None
         logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
         writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
-        self._query = writer.option("checkpointLocation", spark_path(source.folder / "offsets")).start()
+        try:
+            self._query = writer.option("checkpointLocation", spark_path(source.folder / "offsets")).start()
+        except PySparkException as exc:
+            raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
 
     def _feed(self, df: DataFrame, batch: int) -> None:

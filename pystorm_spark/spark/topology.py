@@ -300,10 +300,9 @@ class SparkTopology(RunningTopology):
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
-        self._source_queries = [
-            source.start(run.feeders[source.id], run.token, f"{self.id}-{number}-{source.id}", self._fail)
-            for source in self._sources
-        ]
+        for source in self._sources:
+            name = f"{self.id}-{number}-{source.id}"
+            self._source_queries.append(source.start(run.feeders[source.id], run.token, name, self._fail))
 
     def _await_query(self, query: Any) -> None:
         try:
@@ -319,9 +318,12 @@ class SparkTopology(RunningTopology):
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        self.error = error
-        log.error("topology %s ended: %s", self.name, error)
-        self.end()
+        """End the topology by `error`, unless it has ended before."""
+        with self._changing:
+            if not self.ended.is_set():
+                self.error = error
+                log.error("topology %s ended: %s", self.name, error)
+                self.end()
 
     @contextmanager
     def _naming_the_cause(self) -> Iterator[None]:
