@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import SparkContext, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -115,10 +115,7 @@ class Share:
 class Feeder:
     """Feeds the tasks of one spout."""
 
-    def __init__(
-        self, context: SparkContext, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int]
-    ) -> None:
-        self._context = context
+    def __init__(self, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int]) -> None:
         self._driver = driver
         self._token = token
         self._tasks = tuple(tasks)

@@ -92,7 +92,7 @@ class Run:
             log_level(),
         )
         self.feeders = {
-            id_: Feeder(session.sparkContext, self.driver, token, plan.tasks[id_], plan.slot_of)
+            id_: Feeder(self.driver, token, plan.tasks[id_], plan.slot_of)
             for id_, spec in plan.specs.items()
             if isinstance(spec.component, FedSpout)
         }
