@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -36,6 +37,9 @@ from pystorm_spark.topology.tuple import GlobalStreamId
 log = logging.getLogger(__name__)
 
 RESTARTS_KEY = "topology.slot.max.restarts"
+# A row that waits long is not lost, for then the run would begin anew; emitted again it would be counted twice.
+DEFAULTS = {"topology.enable.message.timeouts": False}
+PATIENCE = 3  # message timeouts in which rows are pending and nothing happens
 PROGRESS_SECS = 5.0
 LOOK_SECS = 0.02
 FEWEST_ROWS, MOST_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
@@ -66,7 +70,7 @@ def run_bounded(
     for left in range(restarts, -1, -1):
         try:
             with SparkCluster(spark) as cluster:
-                return _Bounded(cluster, bounded, {**(conf or {}), RESTARTS_KEY: 0}).run(inputs, wanted)
+                return _Bounded(cluster, bounded, {**DEFAULTS, **(conf or {}), RESTARTS_KEY: 0}).run(inputs, wanted)
         except (SlotLostError, Disturbed) as exc:
             if not left:
                 raise
@@ -126,12 +130,23 @@ class _Bounded:
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
+        patience = PATIENCE * self._handle.conf["topology.message.timeout.secs"]
+        last, since = [(0, 0)], time.monotonic()
         while left:
-            done, left = wait(left, PROGRESS_SECS)
+            done, left = wait(left, min(PROGRESS_SECS, patience))
             for future in done:
                 self._check(future)
             if left:
-                counts = {id_: self._info().components[id_].acked for id_ in fed}
+                info = self._info()
+                before, last = last, _counts(info)
+                if last != before or not info.pending:
+                    since = time.monotonic()
+                elif time.monotonic() - since > patience:
+                    raise StormError(
+                        f"run_batch gave up: {info.pending} rows were neither acked nor failed for {patience:g} s; "
+                        "every bolt must ack or fail what it receives"
+                    )
+                counts = {id_: info.components[id_].acked for id_ in fed}
                 log.info(
                     "run_batch: %s", ", ".join(f"{count:,} rows of {id_} are done" for id_, count in counts.items())
                 )
