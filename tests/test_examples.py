@@ -114,6 +114,37 @@ def test_the_readme_lists_every_example():
     assert listed == {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
 
 
+# Those on Spark have a session of their own, and so a process.
+
+
+def lines_of(name):
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.spark
+def test_dataframe_in_out_converts_all_readings_but_the_one_that_cannot_be():
+    assert lines_of("dataframe_in_out") == [
+        "attic 68.0 °F",
+        "attic 86.0 °F",
+        "cellar 50.0 °F",
+        "cellar 53.6 °F",
+        "garden 59.0 °F",
+        "dead letter: garden, 9999.0 °C is too hot to be true",
+    ]
+
+
+@pytest.mark.spark
+def test_lambda_architecture_answers_from_both_views():
+    assert lines_of("lambda_architecture") == [
+        "after an hour, from the speed view: {'about': 1, 'home': 2}",
+        "after two, from the batch view up to hour 1: {'about': 1, 'home': 4, 'news': 2}",
+        "after four, from both: {'about': 2, 'home': 6, 'imprint': 1, 'news': 5}",
+    ]
+
+
 # The demo.
 
 

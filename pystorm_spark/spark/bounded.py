@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -17,7 +20,7 @@ from pystorm_spark.cluster import TopologyInfo, check_submission
 from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
 from pystorm_spark.spark.cluster import SparkCluster
 from pystorm_spark.spark.fed_spout import FedSpout
-from pystorm_spark.spark.feeding import Share, Stopped
+from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt
 from pystorm_spark.spark.session import prepare_session
@@ -33,8 +36,12 @@ from pystorm_spark.topology.tuple import GlobalStreamId
 log = logging.getLogger(__name__)
 
 RESTARTS_KEY = "topology.slot.max.restarts"
+# A row that waits long is not lost, for then the run would begin anew; emitted again it would be counted twice.
+DEFAULTS = {"topology.enable.message.timeouts": False}
+PATIENCE = 3  # message timeouts in which rows are pending and nothing happens
 PROGRESS_SECS = 5.0
 LOOK_SECS = 0.02
+FEWEST_ROWS, MOST_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
 SHOWN_ROWS = 10  # of those that have failed
 Result = dict[str, DataFrame]
 
@@ -62,7 +69,7 @@ def run_bounded(
     for left in range(restarts, -1, -1):
         try:
             with SparkCluster(spark) as cluster:
-                return _Bounded(cluster, bounded, {**(conf or {}), RESTARTS_KEY: 0}).run(inputs, wanted)
+                return _Bounded(cluster, bounded, {**DEFAULTS, **(conf or {}), RESTARTS_KEY: 0}).run(inputs, wanted)
         except (SlotLostError, Disturbed) as exc:
             if not left:
                 raise
@@ -104,17 +111,41 @@ class _Bounded:
         return result
 
     def _feed(self, id_: str, df: DataFrame) -> dict[int, Share]:
-        fields = self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list()
-        return self._run.feeders[id_].feed(df, fields, 0)
+        """Feed some partitions after the others, so that slots need not hold all; the shares of the last batch.
+
+        No batch comes after one with dead letters: the run has failed.
+        """
+        rows = Rows(df, self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list())
+        partitions, count = deque(range(rows.partitions())), 4 * self._cluster.spark.sparkContext.defaultParallelism
+        shares: dict[int, Share] = {}
+        for batch in itertools.count():
+            if not partitions or any(share.dead for share in shares.values()):
+                return shares
+            some = [partitions.popleft() for _ in range(min(count, len(partitions)))]
+            shares = self._run.feeders[id_].feed(rows, batch, some)
+            fed = sum(share.rows for share in shares.values())
+            count = 2 * count if fed < FEWEST_ROWS else max(1, count // 2) if fed > MOST_ROWS else count
+        raise AssertionError
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
+        patience = PATIENCE * self._handle.conf["topology.message.timeout.secs"]
+        last, since = [(0, 0)], time.monotonic()
         while left:
-            done, left = wait(left, PROGRESS_SECS)
+            done, left = wait(left, min(PROGRESS_SECS, patience))
             for future in done:
                 self._check(future)
             if left:
-                counts = {id_: self._info().components[id_].acked for id_ in fed}
+                info = self._info()
+                before, last = last, _counts(info)
+                if last != before or not info.pending:
+                    since = time.monotonic()
+                elif time.monotonic() - since > patience:
+                    raise StormError(
+                        f"run_batch gave up: {info.pending} rows were neither acked nor failed for {patience:g} s; "
+                        "every bolt must ack or fail what it receives"
+                    )
+                counts = {id_: info.components[id_].acked for id_ in fed}
                 log.info(
                     "run_batch: %s", ", ".join(f"{count:,} rows of {id_} are done" for id_, count in counts.items())
                 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 DEAD_LOGGED = 10  # of one task and batch
 
 RowId = tuple[str, int, int, int]  # component, batch, partition, number of the row in it
+NOTHING: Any = (None, None)
 
 
 class Chunk(NamedTuple):
@@ -112,32 +114,32 @@ class FedSpout(BatchSpout):
             )
         self._task = context.this_task_id
         self._collector: Any = collector
+        self._emit = collector.emit
         self._limit: int | None = conf["topology.max.replays"]
 
     def next_tuple(self) -> None:
         if self._again:
             row_id = self._again.popleft()
-            self._emit(row_id, self._open[row_id])
+            row = self._open.get(row_id)
+        else:
+            row_id, row = next(self._fresh, NOTHING)
+        if row is None:
+            if self._chunks:
+                self._begin_chunk(*self._chunks.popleft())
+                self.next_tuple()
             return
-        for row_id, row in self._fresh:
-            self._emit(row_id, row)
-            return
-        if self._chunks:
-            self._begin_chunk(*self._chunks.popleft())
-            self.next_tuple()
+        try:
+            self._emit(row, message_id=row_id)
+        except Exception as exc:  # also of a grouping of the user's own
+            self._bury(row_id, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
 
     def _begin_chunk(self, partition: int, chunk: Chunk) -> None:
         rows = self._codec.unpack_rows(chunk.data, chunk.rows)
-        component, batch = self._component, self._batch
-        ids = [(component, batch, partition, number) for number in range(chunk.first, chunk.first + chunk.rows)]
-        self._open.update(zip(ids, rows, strict=True))
-        self._fresh = iter(zip(ids, rows, strict=True))
-
-    def _emit(self, row_id: RowId, row: list[Any]) -> None:
-        try:
-            self._collector.emit(row, message_id=row_id)
-        except StormError as exc:
-            self._bury(row_id, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
+        numbers = range(chunk.first, chunk.first + chunk.rows)
+        where = repeat(self._component), repeat(self._batch), repeat(partition)
+        begun = dict(zip(zip(*where, numbers), rows, strict=True))  # noqa: B905 - the first ones go on for ever
+        self._open.update(begun)
+        self._fresh = iter(begun.items())
 
     def ack(self, message_id: RowId) -> None:
         if self._open.pop(message_id, None) is not None:
@@ -176,6 +178,8 @@ class FedSpout(BatchSpout):
 
 class StreamSpout(FedSpout):
     """A spout that is fed from a streaming DataFrame; `build` makes it on the driver, and does not travel."""
+
+    build: Callable[[Any], Any] | None = None
 
     def __init__(self, build: Callable[[Any], Any], outputs: Any) -> None:
         super().__init__(outputs)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import SparkContext, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -24,6 +24,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.row_values import is_plain, row_values
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Handing:
 
     round_: int
     token: bytes
+    is_plain: bool  # all values are numbers, text or bytes
     tasks: tuple[int, ...]  # of the spout, over which chunks are dealt
     addresses: dict[int, Address]  # of the slots of those tasks that are fed
 
@@ -57,12 +59,12 @@ class Handing:
         reached, first, left = True, 0, iter(rows)
         # All rows are taken in any case: a Python worker with input left cannot be used again.
         for number in itertools.count():
-            chunk = [list(row) for row in itertools.islice(left, CHUNK_ROWS)]
+            chunk = list(itertools.islice(left, CHUNK_ROWS))
             if not chunk:
                 break
             task = self.tasks[(partition + number) % len(self.tasks)]
             if reached and task in self.addresses:
-                data = codec.pack_rows([codec.pack(row) for row in chunk])
+                data = codec.pack_rows(chunk if self.is_plain else [codec.pack(row) for row in chunk])
                 request = ["feed", task, self.round_, partition, attempt, number, [first, len(chunk), data]]
                 reached = ask(self.addresses[task], self.token, request)[0] == "ok"
                 counts = got.setdefault(task, [0, 0])
@@ -70,6 +72,29 @@ class Handing:
                 counts[1] += len(chunk)
             first += len(chunk)
         yield partition, attempt, got if reached else None
+
+
+class Rows:
+    """The rows that are fed, as often as that is needed."""
+
+    def __init__(self, df: DataFrame, fields: Sequence[str]) -> None:
+        self._df = df.select([F.col(f"`{field}`") for field in fields])
+        self._rdd = row_values(self._df)  # once: Spark keeps the shuffles of an RDD, not those of a DataFrame
+        self.is_plain = is_plain(self._df.schema)
+
+    def partitions(self) -> int:
+        return self._rdd.getNumPartitions()
+
+    def is_determinate(self) -> bool:
+        """Whether Spark gives each row the same partition and place every time."""
+        return str(self._df._jdf.queryExecution().toRdd().outputDeterministicLevel()) == "DETERMINATE"
+
+    def hand_over(self, handing: Handing, partitions: Sequence[int] | None) -> list[Any]:
+        """Run a job over all partitions, or some; what `handing` gives for each of them."""
+        handed = self._rdd.mapPartitionsWithIndex(handing)
+        if partitions is None:
+            return handed.collect()
+        return list(self._rdd.context.runJob(handed, list, partitions))
 
 
 class Share:
@@ -90,10 +115,7 @@ class Share:
 class Feeder:
     """Feeds the tasks of one spout."""
 
-    def __init__(
-        self, context: SparkContext, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int]
-    ) -> None:
-        self._context = context
+    def __init__(self, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int]) -> None:
         self._driver = driver
         self._token = token
         self._tasks = tuple(tasks)
@@ -108,14 +130,14 @@ class Feeder:
             share.dead = message["dead"]
             share.is_settled = True
 
-    def feed(self, df: DataFrame, fields: Sequence[str], batch: int) -> dict[int, Share]:
-        """Feed the rows of `df` and wait until each is acked or a dead letter; {task: its share}."""
-        rows = df.select([F.col(f"`{field}`") for field in fields])
+    def feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
+        """Feed `rows`, of all or some partitions, until each is acked or a dead letter; {task: its share}."""
         self._shares = {}
         while True:
             lacking = [task for task in self._tasks if self._lacks(task)]
             if lacking:
-                self._feed(rows, batch, lacking if not self._shares or _is_determinate(rows) else self._tasks)
+                tasks = lacking if not self._shares or rows.is_determinate() else self._tasks
+                self._feed(rows, batch, partitions, tasks)
             if not self._driver.wait_for(self._is_at_an_end):
                 raise Stopped(f"the topology ends before batch {batch} is done")
             if all(share.is_settled and not share.is_lost() for share in self._shares.values()):
@@ -128,13 +150,13 @@ class Feeder:
         shares = self._shares.values()
         return all(share.is_settled for share in shares) or any(share.is_lost() for share in shares)
 
-    def _feed(self, rows: DataFrame, batch: int, tasks: Sequence[int]) -> None:
+    def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
         """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
         while True:
             links = self._driver.all_ready()
             if links is None:
                 raise Stopped(f"the topology ends before batch {batch} is done")
-            handed = self._hand_over(rows, tasks, links)
+            handed = self._hand_over(rows, partitions, tasks, links)
             if handed is not None:
                 break
             self._driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
@@ -147,20 +169,16 @@ class Feeder:
             if count:
                 link.tell("release", task=task, batch=batch, round=round_, parts=own)
 
-    def _hand_over(self, rows: DataFrame, tasks: Sequence[int], links: list[SlotLink]) -> tuple[int, list[Any]] | None:
+    def _hand_over(
+        self, rows: Rows, partitions: Sequence[int] | None, tasks: Sequence[int], links: list[SlotLink]
+    ) -> tuple[int, list[Any]] | None:
         addresses = {task: links[self._slot_of[task]].address for task in tasks}
         if None in addresses.values():
             return None
         round_ = next(self._rounds)
-        handing = Handing(round_, self._token, self._tasks, addresses)  # type: ignore[arg-type]
+        handing = Handing(round_, self._token, rows.is_plain, self._tasks, addresses)  # type: ignore[arg-type]
         try:
-            parts = rows.rdd.mapPartitionsWithIndex(handing).collect()
+            parts = rows.hand_over(handing, partitions)
         except SPARK_ERRORS as exc:
             raise StormError(f"the rows cannot be read: {reason(exc)}") from exc
         return None if any(got is None for _, _, got in parts) else (round_, parts)
-
-
-def _is_determinate(rows: DataFrame) -> bool:
-    """Whether Spark gives each row the same partition and place every time."""
-    level = rows._jdf.queryExecution().toRdd().outputDeterministicLevel()
-    return str(level) == "DETERMINATE"

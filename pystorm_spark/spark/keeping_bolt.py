@@ -7,7 +7,7 @@ from typing import Any
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.spark.shelf import Shelf
+from pystorm_spark.spark.shelf import FileShelf, Shelf
 from pystorm_spark.topology.collector import OutputCollector
 from pystorm_spark.topology.component import Bolt, Conf
 from pystorm_spark.topology.context import TopologyContext
@@ -41,6 +41,10 @@ class KeepingBolt(Bolt):
         self._collector = collector
         self._verify = self.verifier()
 
+    def new_shelf(self) -> Shelf:
+        """Where rows are kept until they are fetched."""
+        return Shelf(self._codec)
+
     def verifier(self) -> Callable[[Any], None] | None:
         """What raises for a row that must not be kept, if there is such a thing."""
         return None
@@ -57,8 +61,12 @@ class KeepingBolt(Bolt):
     def freeze(self, txid: int) -> int:
         """Set apart what has come so far; how many rows these are."""
         self._txid = txid
-        self._frozen.take(self._rows)
-        self._rows = Shelf(self._codec)
+        if self._frozen.count:
+            self._frozen.take(self._rows)
+        else:
+            self._rows.seal()
+            self._frozen = self._rows
+        self._rows = self.new_shelf()
         return self._frozen.count
 
     def frozen(self, txid: int) -> Shelf | None:
@@ -68,7 +76,7 @@ class KeepingBolt(Bolt):
     def drop(self) -> None:
         """Forget everything."""
         self._txid = None
-        self._rows, self._frozen = Shelf(self._codec), Shelf(self._codec)
+        self._rows, self._frozen = self.new_shelf(), Shelf(self._codec)
 
 
 class WritingBolt(KeepingBolt, CommittedBolt):
@@ -103,3 +111,15 @@ class WritingBolt(KeepingBolt, CommittedBolt):
 
 class CollectingBolt(KeepingBolt):
     """Keeps what a component has emitted to the end of a bounded run."""
+
+    def connect(self) -> None:
+        self._files: list[FileShelf] = []
+        super().connect()
+
+    def new_shelf(self) -> Shelf:
+        self._files.append(FileShelf(self._codec))
+        return self._files[-1]
+
+    def cleanup(self) -> None:
+        for file in self._files:
+            file.close()

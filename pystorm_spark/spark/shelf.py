@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ class Shelf:
         self._codec = codec
         self._open: list[bytes] = []
         self._open_bytes = 0
-        self._chunks: list[tuple[int, bytes]] = []
+        self._chunks: list[tuple[int, Any]] = []  # how many rows, and what `_keep` has made of them
 
     def add(self, row: Sequence[Any]) -> None:
         """Keep `row` as it is now; a `SerializationError` if it cannot be packed."""
@@ -33,7 +35,7 @@ class Shelf:
     def seal(self) -> None:
         """Make all rows readable."""
         if self._open:
-            self._chunks.append((len(self._open), b"".join(self._open)))
+            self._chunks.append((len(self._open), self._keep(b"".join(self._open))))
             self._open, self._open_bytes = [], 0
 
     def take(self, other: Shelf) -> None:
@@ -44,4 +46,36 @@ class Shelf:
 
     def chunk(self, number: int) -> tuple[int, bytes]:
         """The rows that follow one another in a chunk, and how many they are; none after the last chunk."""
-        return self._chunks[number] if number < len(self._chunks) else (0, b"")
+        if number >= len(self._chunks):
+            return 0, b""
+        count, kept = self._chunks[number]
+        return count, self._read(kept)
+
+    def _keep(self, data: bytes) -> Any:
+        return data
+
+    def _read(self, kept: Any) -> bytes:
+        data: bytes = kept
+        return data
+
+
+class FileShelf(Shelf):
+    """A shelf for many rows: they are in a file without a name."""
+
+    def __init__(self, codec: ValueCodec) -> None:
+        super().__init__(codec)
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - see `close`
+        self._size = 0
+
+    def close(self) -> None:
+        """Let go of the file, and with it of all rows."""
+        self._file.close()
+
+    def _keep(self, data: bytes) -> tuple[int, int]:
+        self._file.write(data)
+        self._size += len(data)
+        return self._size - len(data), len(data)
+
+    def _read(self, kept: tuple[int, int]) -> bytes:
+        offset, size = kept
+        return os.pread(self._file.fileno(), size, offset)

@@ -12,12 +12,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
 from pystorm_spark.spark.fed_spout import StreamSpout
-from pystorm_spark.spark.feeding import Feeder, Share, Stopped
+from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.placing import reason
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -90,12 +91,15 @@ class SourceQuery:
         self._stopping: threading.Thread | None = None
         logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
         writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
-        self._query = writer.option("checkpointLocation", spark_path(source.folder / "offsets")).start()
+        try:
+            self._query = writer.option("checkpointLocation", spark_path(source.folder / "offsets")).start()
+        except PySparkException as exc:
+            raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
 
     def _feed(self, df: DataFrame, batch: int) -> None:
         try:
-            shares = self._feeder.feed(df, self._source.fields, batch)
+            shares = self._feeder.feed(Rows(df, self._source.fields), batch)
             self._source.write_dead_letters(batch, shares, self._token)
         except BaseException as exc:
             if self._stopping is not None or isinstance(exc, Stopped):
@@ -176,6 +180,8 @@ def spark_path(folder: Path) -> str:
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
     assert isinstance(spec.component, StreamSpout)
+    if spec.component.build is None:
+        raise InvalidTopologyError(f"spout {spec.id!r} was pickled, and its function does not travel; make it anew")
     try:
         df = spec.component.build(session)
     except Exception as exc:

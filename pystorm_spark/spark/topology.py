@@ -106,7 +106,7 @@ class Run:
             log_level(),
         )
         self.feeders = {
-            id_: Feeder(session.sparkContext, self.driver, token, plan.tasks[id_], plan.slot_of)
+            id_: Feeder(self.driver, token, plan.tasks[id_], plan.slot_of)
             for id_, spec in plan.specs.items()
             if isinstance(spec.component, FedSpout)
         }
@@ -329,10 +329,9 @@ class SparkTopology(RunningTopology):
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
-        self._source_queries = [
-            source.start(run.feeders[source.id], run.token, f"{self.id}-{number}-{source.id}", self._fail)
-            for source in self._sources
-        ]
+        for source in self._sources:
+            name = f"{self.id}-{number}-{source.id}"
+            self._source_queries.append(source.start(run.feeders[source.id], run.token, name, self._fail))
 
     def _await_query(self, query: Any) -> None:
         try:
@@ -348,9 +347,12 @@ class SparkTopology(RunningTopology):
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        self.error = error
-        log.error("topology %s ended: %s", self.name, error)
-        self.end()
+        """End the topology by `error`, unless it has ended before."""
+        with self._changing:
+            if not self.ended.is_set():
+                self.error = error
+                log.error("topology %s ended: %s", self.name, error)
+                self.end()
 
     @contextmanager
     def _naming_the_cause(self) -> Iterator[None]:

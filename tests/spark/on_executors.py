@@ -1,12 +1,16 @@
 """Tests on executors that are processes of their own; `test_local_cluster.py` runs them in a process of its own."""
 
+import os
 import tempfile
 from pathlib import Path
 
 import pytest
+from pyspark.sql.functions import udf
 
+from pystorm_spark import Spout, TopologyBuilder
+from pystorm_spark.dataframe import run_batch
 from tests.spark import faults
-from tests.spark.components import DiesOnce, steady, wait_until
+from tests.spark.components import DiesOnce, Twice, steady, wait_until
 from tests.spark.processes import executor_of, executors_of, kill, python_workers, slots_below
 
 WORKERS = {"topology.workers": 2}
@@ -108,3 +112,36 @@ def test_tasks_that_spark_runs_again_lose_and_repeat_nothing(cluster, journal, t
     assert journal.noted("failed") == []
     assert sorted(map(int, journal.noted("executed"))) == list(range(200))
     assert len(set(journal.noted("prepared"))) == 2
+
+
+class Given(Spout):
+    outputs = ("number",)
+
+
+class FailsOnce:
+    """Raises on one number, once: a Spark task that has come so far is run again."""
+
+    def __init__(self, number, marker):
+        self.number, self.marker = number, marker
+
+    def __call__(self, number):
+        if number == self.number and not os.path.exists(self.marker):
+            open(self.marker, "w").close()
+            raise OSError("the disk has hiccups")
+        return number
+
+
+def test_a_task_that_spark_runs_again_feeds_no_row_twice(spark, tmp_path, caplog):
+    marker = str(tmp_path / "marker")
+    numbers = spark.range(0, 6000, 1, 2).select(
+        udf(FailsOnce(5500, marker), "long", useArrow=False)("id").alias("number")
+    )
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Given(), 2)
+    builder.set_bolt("twice", Twice(), 2).shuffle_grouping("numbers")
+
+    result = run_batch(spark, builder.create_topology(), {"numbers": numbers}, ["numbers"], WORKERS)
+
+    assert os.path.exists(marker)
+    assert "begins anew" not in caplog.text
+    assert sorted(row.number for row in result["numbers"].collect()) == list(range(6000))

@@ -78,6 +78,7 @@ def test_tuples_are_acked_only_when_write_has_returned(cluster, journal):
     cluster.submit_topology("acks", TWO_SLOTS, sinking(50, journal, write))
     wait_until(lambda: acked(journal) == list(range(50)))
 
+    assert sorted(number for _, rows in seen for number in rows) == list(range(50))
     for before, rows in seen:
         assert not set(before) & set(rows)
 

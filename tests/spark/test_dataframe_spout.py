@@ -11,6 +11,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
 from pystorm_spark import BasicBolt, CheckpointError, InvalidTopologyError, SparkCluster, StormError, TopologyBuilder
@@ -285,7 +286,7 @@ def test_a_driver_that_is_killed_begins_again_with_the_batch_that_was_not_done(j
     journal.folder.mkdir()
     files, checkpoint = Files(folder / "files"), folder / "checkpoint"
     files.put(range(10))
-    files.put(range(10, 2000))
+    files.put(range(10, 500))
     try:
         script = run_script(folder, pending=5)
         wait_until(lambda: len(numbers(journal)) > 100)
@@ -297,7 +298,7 @@ def test_a_driver_that_is_killed_begins_again_with_the_batch_that_was_not_done(j
         wait_until(lambda: committed(checkpoint, "killed") == {0, 1})
         script.send_signal(signal.SIGTERM)
         script.wait(60)
-        assert set(numbers(journal)) == set(range(2000))
+        assert set(numbers(journal)) == set(range(500))
         assert numbers(journal).count(0) == 1  # its batch was done
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -339,6 +340,26 @@ def test_what_is_no_dataframe_is_refused(cluster):
 def test_a_build_that_raises_is_told_with_its_spout(cluster):
     error = refused(cluster, lambda spark: spark.readStream.format("nonsense").load())
     assert "build of spout 'rows' raised AnalysisException" in error or "nonsense" in error
+
+
+def test_a_source_that_cannot_be_started_is_refused_and_nothing_is_left_running(spark, cluster, files):
+    builder = TopologyBuilder()
+    builder.set_spout("good", DataFrameSpout(files.read, ["number"]))
+    builder.set_spout("sums", DataFrameSpout(lambda spark: files.read(spark).groupBy("number").count(), ["number"]))
+
+    with pytest.raises(InvalidTopologyError, match=r"the source of spout 'sums' cannot be started: .*aggregations"):
+        cluster.submit_topology("refused", TWO_SLOTS, builder.create_topology())
+
+    assert spark.streams.active == []
+
+
+def test_a_spout_that_was_pickled_is_refused(cluster, files):
+    builder = TopologyBuilder()
+    spout = DataFrameSpout(files.read, ["number"])
+    builder.set_spout("rows", cloudpickle.loads(cloudpickle.dumps(spout)))
+
+    with pytest.raises(InvalidTopologyError, match="its function does not travel"):
+        cluster.submit_topology("refused", TWO_SLOTS, builder.create_topology())
 
 
 def test_what_cannot_be_called_is_refused_at_once():

@@ -1,11 +1,12 @@
 """run_batch: a topology over DataFrames that end, its results as DataFrames, and what goes wrong with it."""
 
 import random
+import time
 from collections import Counter
 
 import pytest
 
-from pystorm_spark import BasicBolt, InvalidTopologyError, SlotLostError, Spout, StormError, TopologyBuilder
+from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, SlotLostError, Spout, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSink, DataFrameSpout, run_batch
 from tests.spark.components import DiesOnce
 
@@ -65,6 +66,15 @@ def test_words_are_counted_as_python_counts_them(spark):
     assert highest(result["count"]) == expected
     assert result["count"].schema.simpleString() == "struct<word:string,count:bigint>"
     assert Counter(row.word for row in result["split"].collect()) == expected
+
+
+def test_every_partition_is_counted_once_in_whatever_batch_it_comes(spark):
+    texts, df = sentences(spark, 300)
+
+    result = run_batch(spark, word_count(), {"sentences": df.repartition(21)}, ["count"], TWO_SLOTS)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
+    assert result["count"].count() == 5 * 300
 
 
 def test_a_schema_may_be_given_and_a_spout_may_be_collected(spark):
@@ -153,6 +163,36 @@ def test_rows_that_fail_are_shown(spark):
     lines = str(caught.value).splitlines()[1:]
     assert len(lines) == 10
     assert all("['poison" in line and "ValueError: it is poison" in line and "split:" in line for line in lines)
+
+
+class Forgetful(Bolt):
+    outputs = ("word",)
+
+    def execute(self, tup):
+        pass
+
+
+def test_a_bolt_that_never_acks_ends_the_run_with_an_error(spark):
+    _, df = sentences(spark, 5)
+    conf = {**TWO_SLOTS, "topology.message.timeout.secs": 1}
+
+    with pytest.raises(StormError, match="5 rows were neither acked nor failed for 3 s; every bolt must ack or fail"):
+        run_batch(spark, word_count(split=Forgetful()), {"sentences": df}, ["count"], conf)
+
+
+class Slow(Split):
+    def execute(self, tup, collector):
+        time.sleep(0.1)
+        super().execute(tup, collector)
+
+
+def test_a_row_that_waits_for_longer_than_the_timeout_is_counted_once(spark):
+    texts, df = sentences(spark, 60)
+    conf = {"topology.workers": 1, "topology.message.timeout.secs": 1}
+
+    result = run_batch(spark, word_count(split=Slow()), {"sentences": df}, ["count"], conf)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
 
 
 class DiesOnText(Split):

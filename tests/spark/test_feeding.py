@@ -1,0 +1,151 @@
+"""Feeding as the driver sees it, with slots that only say what they would: who is fed again, and when all is done."""
+
+import pytest
+
+from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.feeding import Feeder, Rows, Stopped
+from pystorm_spark.spark.wire import Address
+
+TASKS = [3, 4]
+SLOT_OF = {3: 0, 4: 1}
+
+
+class Deaf:
+    """A connection that nobody listens to."""
+
+    def send(self, message):
+        pass
+
+
+class ScriptedRows:
+    """Rows of two partitions, one for each task; remembers whom they were handed to."""
+
+    def __init__(self, determinate=True, unreached=0):
+        self.determinate, self.unreached = determinate, unreached
+        self.handed = []
+
+    def is_determinate(self):
+        return self.determinate
+
+    is_plain = True
+
+    def hand_over(self, handing, partitions):
+        tasks = sorted(handing.addresses)
+        self.handed.append(tasks)
+        if len(self.handed) <= self.unreached:
+            return [(0, 100, {3: [1, 10]}), (1, 101, None)]
+        return [(task, 100 + task, {task: [1, 10]}) for task in tasks]
+
+
+class ScriptedDriver:
+    """Whenever it is waited for, the next thing of a script happens."""
+
+    def __init__(self, *script):
+        self.script = list(script)
+        self.links = {slot: self.new_link(slot) for slot in (0, 1)}
+
+    def new_link(self, slot):
+        link = SlotLink(slot, 0, Deaf(), is_near=False)
+        link.state, link.address = "ready", Address(f"slot-{slot}")
+        return link
+
+    def all_ready(self):
+        return None if self.script == ["end"] else list(self.links.values())
+
+    def wait_for(self, condition, secs=None):
+        while not condition():
+            if not self.script or self.script[0] == "end":
+                return False
+            self.script.pop(0)(self)
+        return True
+
+    # What can happen.
+
+    def settle(self, task, dead=0):
+        share = self.feeder._shares[task]
+        message = {"task": task, "round": share.round, "dead": dead}
+        self.feeder.on_settled(self.links[SLOT_OF[task]], message)
+
+    def lose(self, slot):
+        self.links[slot].state = "lost"
+        self.links[slot] = self.new_link(slot)
+
+
+def settled(task, dead=0):
+    return lambda driver: driver.settle(task, dead)
+
+
+def lost(slot):
+    return lambda driver: driver.lose(slot)
+
+
+def fed(rows, *script):
+    """{task: its share} when `script` has happened."""
+    driver = ScriptedDriver(*script)
+    driver.feeder = Feeder(driver, b"token", TASKS, SLOT_OF)
+    return driver.feeder.feed(rows, 0)
+
+
+def test_a_batch_is_done_when_every_task_has_settled_its_share():
+    rows = ScriptedRows()
+
+    shares = fed(rows, settled(3), settled(4, dead=2))
+
+    assert rows.handed == [[3, 4]]
+    assert {task: (share.rows, share.dead) for task, share in shares.items()} == {3: (10, 0), 4: (10, 2)}
+
+
+def test_the_share_of_a_lost_slot_is_fed_again():
+    rows = ScriptedRows()
+
+    fed(rows, settled(3), lost(1), settled(4))
+
+    assert rows.handed == [[3, 4], [4]]
+
+
+def test_all_is_fed_again_where_nobody_knows_which_rows_the_share_was():
+    rows = ScriptedRows(determinate=False)
+
+    fed(rows, settled(3), lost(1), settled(4), settled(3))
+
+    assert rows.handed == [[3, 4], [3, 4]]
+
+
+def test_a_share_that_was_settled_before_its_slot_was_lost_is_not_fed_again():
+    rows = ScriptedRows()
+
+    fed(rows, settled(3), lost(0), settled(4))
+
+    assert rows.handed == [[3, 4]]
+
+
+def test_a_share_whose_dead_letters_are_lost_is_fed_again():
+    rows = ScriptedRows()
+
+    shares = fed(rows, settled(3, dead=1), lost(0), settled(3, dead=1), settled(4))
+
+    assert rows.handed == [[3, 4], [3]]
+    assert shares[3].dead == 1
+
+
+def test_a_round_that_has_not_reached_a_slot_is_run_again():
+    rows = ScriptedRows(unreached=1)
+
+    fed(rows, lost(1), settled(3), settled(4))
+
+    assert rows.handed == [[3, 4], [3, 4]]
+
+
+def test_the_end_of_the_topology_ends_a_batch_with_an_error():
+    with pytest.raises(Stopped):
+        fed(ScriptedRows(), settled(3), "end")
+
+
+@pytest.mark.spark
+def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark):
+    numbers = spark.range(100)
+
+    assert Rows(numbers, ["id"]).is_determinate()
+    assert Rows(numbers.where("id > 5"), ["id"]).is_determinate()
+    assert not Rows(numbers.repartition(3), ["id"]).is_determinate()
+    assert not Rows(numbers.repartition(3, "id"), ["id"]).is_determinate()
