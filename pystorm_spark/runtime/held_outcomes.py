@@ -37,6 +37,7 @@ class HeldOutcomes:
         self._letters: list[DeadLetter] = []
         self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
         self._committed: set[Any] = set()  # message ids of the last commit, with exactly-once
+        self._restored: set[Any] = set()  # those that were committed before the start: who knows when they come again
 
     def __len__(self) -> int:
         return len(self._complete) + len(self._marked) + len(self._failed)
@@ -54,7 +55,7 @@ class HeldOutcomes:
         return []
 
     def settles(self, root: Root, values: list[Any]) -> bool:
-        """Whether an emit needs no execution: its message is part of the last commit, or has failed too often."""
+        """Whether an emit needs no execution: its message is part of a commit, or has failed too often."""
         if not self.is_exactly_once:
             return False
         key = self._key(root.message_id)
@@ -62,7 +63,7 @@ class HeldOutcomes:
         is_dead = self._most_replays is not None and failures > self._most_replays
         if is_dead:
             self._letters.append(DeadLetter(root.message_id, values, failures))
-        elif key not in self._committed:
+        elif key not in self._committed and key not in self._restored:
             return False
         self._complete.append(root)
         return True
@@ -97,8 +98,8 @@ class HeldOutcomes:
         return failed
 
     def restore(self, committed_ids: Iterable[Any]) -> None:
-        """The message ids of the last commit, after a start."""
-        self._committed = {self._key(message_id) for message_id in committed_ids}
+        """The message ids that are committed, after a start."""
+        self._restored = {self._key(message_id) for message_id in committed_ids}
 
     def _key(self, message_id: Any) -> Any:
         try:

@@ -160,6 +160,47 @@ def test_a_committed_message_that_is_emitted_again_is_acked_and_not_executed(sta
     assert (sorted(source.acked), count(cluster)) == ([0, 1, 2], {"a": 2, "b": 1})
 
 
+class Patient(Replaying):
+    """Keeps the first row back as long as the source says so."""
+
+    def next_tuple(self):
+        if not self.source.keeps_back:
+            self.again.extend(self.kept)
+            self.kept.clear()
+        super().next_tuple()
+
+    def emit(self, number):
+        if number == 0 and self.source.keeps_back:
+            self.kept.append(number)
+        else:
+            super().emit(number)
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.kept = []
+
+
+def test_a_committed_message_may_be_emitted_again_many_commits_and_restarts_later(start):
+    source = Source("a", "b")
+    source.keeps_back = False
+    cluster = start()
+    run(cluster, counting(source, spout=Patient(source)))
+    cluster.advance_time(1)
+    source.acked.clear()
+    source.keeps_back = True
+    for restart in range(4):
+        cluster = start(crash=True)
+        cluster.submit_topology("words", EXACTLY_ONCE, counting(source, spout=Patient(source)))
+        source.add("c")
+        for _ in range(3):
+            cluster.advance_time(1)
+        assert count(cluster) == {"a": 1, "b": 1, "c": restart + 1}
+    source.keeps_back = False
+    cluster.advance_time(2)
+    assert 0 in source.acked
+    assert count(cluster) == {"a": 1, "b": 1, "c": 4}
+
+
 @pytest.mark.parametrize("ids", ["tuples", "lists", "dicts"])
 def test_a_message_id_may_be_anything_that_can_be_kept(start, ids):
     made = {"tuples": lambda n: ("part", n), "lists": lambda n: ["part", n], "dicts": lambda n: {"part": n}}[ids]
