@@ -1,6 +1,6 @@
 """Running statistics of each player of a game, which can be read while the topology runs.
 
-The state holds one small record for each player; `read_state` gives what the last commit holds, of one player or of all.
+The state holds one small record for each player; `read_state` gives what the last commit holds, of one or of all.
 """
 
 import time
