@@ -86,8 +86,8 @@ class LocalCommits:
             return
         self._failures = 0
         try:
-            self._give_up(prepared.letters)
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
+            self._give_up(prepared.letters)
             self._log.commit(txid, [written], prepared.schemas)
         except CheckpointError as exc:
             log.error("the commit %d is not made, and will be tried again: %s", txid, exc)

@@ -394,6 +394,21 @@ def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):
     assert len(blocker.read_text().splitlines()) == 1
 
 
+def test_dead_letters_are_written_once_though_the_disk_fails_again_and_again(start, folder, monkeypatch):
+    source, cluster = Source("a", "bad"), start()
+    cluster.submit_topology("words", {**EXACTLY_ONCE, "topology.max.replays": 0}, counting(source))
+
+    def write(files, name, data):
+        raise CheckpointError("there is no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PosixFiles, "write", write)
+        cluster.advance_time(5)
+    cluster.advance_time(2)
+    assert sorted(source.acked) == [0, 1]
+    assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
+
+
 def test_the_folder_does_not_grow_with_the_number_of_commits(start, folder):
     source, cluster = Source(), start()
     sizes = []
