@@ -817,8 +817,10 @@ static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *na
     if (names != NULL || count != 3 || !is_atom(args[2]))
         return PYTHON;
     int known = PyDict_Contains(SLOT(args[0], STATE__changed), args[1]);
+    if (known < 0)
+        PyErr_Clear(); /* it cannot be hashed: Python says so */
     if (known <= 0)
-        return known < 0 ? NULL : PYTHON;
+        return PYTHON;
     return PyDict_SetItem(SLOT(args[0], STATE__values), args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
 }
 

@@ -269,6 +269,7 @@ class Cluster(ABC, Generic[R]):
 
     def read_state(self, name: str, component: str, key: Any = None) -> Any:
         """What the last commit holds of a stateful bolt: the value of `key`, None if it has none; or all, as a dict."""
+        hash(key)  # here, where it is the caller's error and nobody else's
         found = self._find(name).read_state(component, key)
         return found if key is None else found.get(key)
 

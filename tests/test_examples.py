@@ -98,6 +98,26 @@ def test_metrics_prints_each_metric_once_per_bucket(run):
     ]
 
 
+def test_durable_word_count_counts_each_word_once_though_it_is_killed():
+    # Its own process starts others, which print what is printed.
+    command = [sys.executable, str(EXAMPLES / "durable_word_count.py")]
+    ran = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout.splitlines(), ran.stderr) == (["killed", "the 1000", "and 500", "seven 500"], "")
+
+
+def test_deduplicate_lets_each_message_through_once(run):
+    assert run("deduplicate") == ["m1 order tea", "m2 order cake", "m3 pay"]
+
+
+def test_player_statistics_are_read_while_the_topology_runs(run):
+    assert run("player_statistics") == [
+        "ada: 3 played, 20 points on average",
+        "grace: 2 played, 16 points on average",
+        "linus: 1 played, 7 points on average",
+        "ada's best: 30",
+    ]
+
+
 def test_the_port_of_exclamation_logs_the_words(run, caplog):
     with caplog.at_level(logging.INFO):
         run("ports/exclamation")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pystorm_spark.checkpoint.manifest import Manifest
+from pystorm_spark.checkpoint.part import Part
 from pystorm_spark.checkpoint.slot_side import Assignment, Written
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.topology.durable import TaskKey
+
+CARRIED = 64  # parts with message ids of earlier commits; one start of a slot adds those of one commit
 
 
 class CommitLog:
@@ -19,6 +22,9 @@ class CommitLog:
         self._topology = topology
         self._slots = [tuple(tasks) for tasks in slots]
         self._tasks = _counted(self._slots)
+        # Message ids of commits after which a slot has started: its spouts may not have heard of their acks, and nobody
+        # knows when they will emit them again. These parts stay with all later commits.
+        self._carried: dict[Part, None] = {}
         last = store.last
         if last is not None:
             _check_tasks(last.tasks, self._tasks)
@@ -33,6 +39,7 @@ class CommitLog:
     def assignment(self, slot: int) -> Assignment:
         """What a slot that starts has to know."""
         last = self.last
+        self._carried.update(dict.fromkeys(last.acked))
         needed = last.needed(self._slots[slot])
         same = last.extra.get("slots", [])
         is_same = [[TaskKey(*task) for task in tasks] for tasks in same] == [list(tasks) for tasks in self._slots]
@@ -42,14 +49,15 @@ class CommitLog:
     def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int], batch_goes_on: bool) -> None:
         """Make what all slots have written the last commit."""
         last = self.last
+        acked = (*list(self._carried)[-CARRIED:], *(part for one in written for part in one.acked))
         manifest = Manifest(
             self._topology,
             txid,
             tuple(part for one in written for part in one.parts),
             self._tasks,
             dict(schemas),
-            tuple(part for one in written for part in one.acked),
-            (*last.acked_before, *last.acked) if batch_goes_on else (),
+            acked,
+            tuple(part for part in (*last.acked_before, *last.acked) if part not in acked) if batch_goes_on else (),
             {"slots": [[list(task) for task in tasks] for tasks in self._slots]},
         )
         self._store.commit(manifest)

@@ -26,7 +26,7 @@ class Manifest:
     parts: tuple[Part, ...] = ()  # oldest first
     tasks: dict[str, int] = field(default_factory=dict)  # {stateful component: number of its tasks}
     schemas: dict[str, int] = field(default_factory=dict)  # {stateful component: version of its state}
-    acked: tuple[Part, ...] = ()  # message ids that this commit acks; the next one has its own
+    acked: tuple[Part, ...] = ()  # message ids that this commit acks, and older ones whose acks may not have been heard
     acked_before: tuple[Part, ...] = ()  # the same of earlier commits, of batches that go on
     extra: dict[str, Any] = field(default_factory=dict)  # few and plain values
     version: int = FORMAT_VERSION

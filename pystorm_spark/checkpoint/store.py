@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from pystorm_spark.checkpoint.envelope import ForeignError
 from pystorm_spark.checkpoint.files import Files
@@ -62,7 +63,11 @@ class CheckpointStore:
         try:
             self._files.write(name, manifest.to_bytes())
         except BaseException:
-            self._garbage.add(name)  # it may be there all the same, if only the folder could not be synced
+            # It may be there all the same, if only the folder could not be synced. Its parts will be given up, and it
+            # must be gone before them, or nothing could be restored.
+            self._garbage.add(name)
+            with suppress(CheckpointError):
+                self._files.remove(name)
             raise
         self._kept.append(manifest)
 

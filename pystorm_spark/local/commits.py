@@ -13,6 +13,7 @@ from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import CheckpointError, StormError
+from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Letter, Restored
 from pystorm_spark.runtime.plan import Plan
@@ -88,8 +89,8 @@ class LocalCommits:
             return
         self._failures = 0
         try:
-            self._give_up(prepared.letters)
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
+            self._give_up(prepared.letters)
             self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)
         except CheckpointError as exc:
             log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
@@ -102,20 +103,28 @@ class LocalCommits:
         self._merger.submit(self._merge, side)
 
     def commit_last(self, slot: Slot) -> None:
-        """Commit once more before the slot is closed; with exactly-once when what is in flight has come to its end."""
-        commits = _of(slot)
+        """Commit once more before the slot is closed; with exactly-once when what is in flight has come to its end.
+
+        Whatever user code does, the slot will be closed.
+        """
         slot.resting = True
-        until = self._clock.monotonic() + DRAIN_SECS
-        if commits.is_exactly_once:
-            while commits.in_flight() and slot.turn() and self._clock.monotonic() < until:
-                pass
-            if commits.in_flight() or commits.is_broken():
-                return
-        if commits.is_wanted():
-            self.commit(slot)
+        try:
+            if self._is_drained(slot) and _of(slot).is_wanted():
+                self.commit(slot)
+        except (StormError, SlotCrash) as exc:
+            log.error("the last commit is not made: %s", exc)
 
     def close(self) -> None:
         self._merger.shutdown()
+
+    def _is_drained(self, slot: Slot) -> bool:
+        commits = _of(slot)
+        if not commits.is_exactly_once:
+            return True
+        until = self._clock.monotonic() + DRAIN_SECS
+        while commits.in_flight() and slot.turn() and self._clock.monotonic() < until:
+            pass
+        return not (commits.in_flight() or commits.is_broken())
 
     def _roll_back(self, slot: Slot, why: str) -> None:
         log.warning("%s: all that has happened since the last commit is taken back", why)

@@ -34,7 +34,7 @@ class Restored:
 
     sections: Mapping[TaskKey, Sequence[bytes]] = field(default_factory=dict)  # oldest first
     schemas: Mapping[str, int] = field(default_factory=dict)  # {component: version}
-    acked: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # {spout: message ids of the last commit}
+    acked: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # {spout: message ids that are committed}
 
 
 @dataclass(frozen=True)

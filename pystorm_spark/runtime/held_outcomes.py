@@ -77,6 +77,7 @@ class HeldOutcomes:
         self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
         # With exactly-once, message ids of the last commit, and of earlier ones as long as their batch goes on.
         self._committed: set[Any] = set()
+        self._restored: set[Any] = set()  # those that were committed before the start: who knows when they come again
 
     def __len__(self) -> int:
         return len(self._complete) + len(self._marked) + len(self._failed)
@@ -96,12 +97,12 @@ class HeldOutcomes:
     def is_new(self, message_id: Any) -> bool:
         """Whether nothing is known of a message that is emitted."""
         try:
-            return message_id not in self._committed and message_id not in self._failures
+            return not (message_id in self._committed or message_id in self._failures or message_id in self._restored)
         except TypeError:  # it cannot be hashed
             return False
 
     def settles(self, root: Root, values: list[Any]) -> bool:
-        """Whether an emit needs no execution: its message is part of the last commit, or has failed too often."""
+        """Whether an emit needs no execution: its message is part of a commit, or has failed too often."""
         if not self.is_exactly_once:
             return False
         key = self._key(root.message_id)
@@ -109,7 +110,7 @@ class HeldOutcomes:
         is_dead = self._most_replays is not None and failures > self._most_replays
         if is_dead:
             self._letters.append(DeadLetter(root.message_id, values, failures))
-        elif key not in self._committed:
+        elif key not in self._committed and key not in self._restored:
             return False
         self._complete.add(Outcomes.of([root]))
         return True
@@ -163,7 +164,10 @@ class HeldOutcomes:
 
     def restore(self, committed_ids: Iterable[Any]) -> None:
         """The message ids that are committed, the last ones last, after a start."""
-        self._remember(list(committed_ids), goes_on=False)
+        message_ids = list(committed_ids)
+        self._restored = self._keys(message_ids)
+        if self.batch_of is not None and message_ids:
+            self._batch = self.batch_of(message_ids[-1])
 
     def _keys(self, message_ids: list[Any]) -> set[Any]:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.dead_letters import DeadLetters
-from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.slot_side import Written
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.errors import CheckpointError
@@ -24,13 +24,13 @@ WriteRows = Callable[[int, Mapping[int, Mapping[int, int]]], bool]  # of a commi
 class Checkpoint:
     """The commits of one run of a topology."""
 
-    def __init__(self, plan: Plan, folder: Path, write_rows: WriteRows) -> None:
+    def __init__(self, plan: Plan, folder: Path, write_rows: WriteRows, files: Files | None = None) -> None:
         name = plan.conf["topology.name"]
         self.interval_secs: float = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
         self._folder = folder
         self._write_rows = write_rows
-        self._files = PosixFiles(folder / "state")
+        self._files = files or PosixFiles(folder / "state")
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
         store = CheckpointStore(self._files, name, allow_older=plan.conf[OLDER_KEY])
         self._log = CommitLog(store, name, slots)

@@ -221,8 +221,15 @@ class Driver:
 
     def read(self, component: str, key: bytes | None) -> list[bytes]:
         """What the slots find of a component's state for a packed key, or for all."""
+        with self._changed:  # what a slot holds that is being started anew is not nothing
+            self._changed.wait_for(lambda: self._ending or not self._missing(), ANSWER_SECS)
         question = self._ask_all("read", component=component, key=key)
+        if silent := sorted(set(self.slots) - set(question.replies)):
+            raise StormError(f"the state of {component!r} cannot be read now, slots {silent} do not answer: try again")
         return [reply["found"] for reply in question.replies.values()]
+
+    def _missing(self) -> list[int]:
+        return [slot for slot, link in self.slots.items() if link is None or link.state != "ready"]
 
     def _ask(self, kind: str, **content: Any) -> Question:
         """Tell the slots to do something; they say when they have."""

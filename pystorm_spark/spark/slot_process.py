@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 import cloudpickle
 import msgpack
 
+from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import SlotCrash
@@ -239,8 +240,8 @@ class SlotProcess:
         self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
         self._rows = RowTasks(self.slot, self.tell)
         if checkpoint is not None:
-            files, assignment = checkpoint["folder"], checkpoint["assignment"]
-            self._state = SlotState(self.slot, self._rows, files, assignment, self.tell)
+            files = PosixFiles(Path(checkpoint["folder"]))
+            self._state = SlotState(self.slot, self._rows, files, checkpoint["assignment"], self.tell)
         self.slot.on_wake(self._wake.set)
         self.slot.before_calls(self._tell_call)
         self._is_loaded = True

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
 from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.runtime.codec import ValueCodec
@@ -24,13 +23,12 @@ Tell = Callable[..., None]
 class SlotState:
     """Commits of one slot. All of it is called in the thread that turns the slot; files are written in another one."""
 
-    def __init__(self, slot: Slot, rows: RowTasks, folder: str, assignment: list[Any], tell: Tell) -> None:
+    def __init__(self, slot: Slot, rows: RowTasks, files: Files, assignment: list[Any], tell: Tell) -> None:
         assert slot.commits is not None
         self._slot = slot
         self._rows = rows
         self._commits = slot.commits
         self._tell = tell
-        files = PosixFiles(Path(folder))
         self._side = SlotCheckpoint(files, slot.number, Assignment.from_plain(assignment), ValueCodec())
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="pystorm-commits")
         self._merger = ThreadPoolExecutor(1, thread_name_prefix="pystorm-merges")

@@ -59,7 +59,11 @@ class KeyValueState(Generic[K, V]):
         kept: Any = value
         if type(value) not in ATOMS:
             kept = self._packed(value, key, "the value")
-        if key not in self._changed:
+        try:
+            is_new = key not in self._changed
+        except TypeError as exc:
+            raise SerializationError(f"{key!r} cannot be a key of the state: {exc}") from exc
+        if is_new:
             if type(key) is not str:
                 self._check_key(key)
             self._changed[key] = self._values.get(key, _MISSING)
@@ -115,11 +119,14 @@ class KeyValueState(Generic[K, V]):
             keys, values = flat[::2], flat[1::2]
             if Packed in set(map(type, keys)):
                 keys = [self._unpacked(key) if type(key) is Packed else key for key in keys]
-            self._values.update(zip(keys, values, strict=True))
-            if _MISSING in values:
-                for key, value in zip(keys, values, strict=True):
-                    if value is _MISSING:
-                        del self._values[key]
+            if _MISSING not in values:
+                self._values.update(zip(keys, values, strict=True))
+                continue
+            for key, value in zip(keys, values, strict=True):  # one by one: a key may be deleted and then put again
+                if value is _MISSING:
+                    self._values.pop(key, None)
+                else:
+                    self._values[key] = value
 
     def has_changed(self) -> bool:
         return bool(self._changed or self._prepared)

@@ -257,6 +257,19 @@ def test_a_commit_that_fails_leaves_the_one_before_and_the_next_one_works(files,
         assert len([name for name in files.names() if name.startswith("manifest-")]) == 2
 
 
+def test_a_manifest_that_could_not_be_synced_is_gone_before_its_parts_are(files, three, monkeypatch):
+    store = opened(files)
+
+    def fail(_):
+        raise OSError(errno.EIO, "no answer")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("pystorm_spark.checkpoint.files.PosixFiles._sync", fail)
+        with pytest.raises(CheckpointError, match="no answer"):
+            store.commit(Manifest("words", 4))
+    assert opened(files).last.txid == 3
+
+
 def test_a_commit_whose_old_files_cannot_be_removed_stands_and_they_go_later(files, three, monkeypatch, caplog):
     def fail(*_, **__):
         raise OSError(errno.EIO, os.strerror(errno.EIO))

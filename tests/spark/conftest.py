@@ -53,9 +53,9 @@ def journal(tmp_path):
 class Journal:
     """Lines that tasks write in whatever process they live, for the test to read."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, exist_ok=False):
         self.folder = folder
-        folder.mkdir()
+        folder.mkdir(exist_ok=exist_ok)
 
     def note(self, topic, entry):
         with open(self.folder / f"{topic}-{os.getpid()}", "a") as file:

@@ -9,11 +9,25 @@ from functools import cache
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import pystorm_spark.checkpoint.merging as merging
 import pystorm_spark.runtime.slot as runtime_slot
+import pystorm_spark.spark.slot_state as slot_state
 from tests.spark.simulation.run import run
-from tests.spark.simulation.scenario import CRASH_POINTS, CRASHES, MISHAPS, Fault, Scenario, scenario_of, scenarios
+from tests.spark.simulation.scenario import (
+    COMMIT_POINTS,
+    CRASH_POINTS,
+    CRASHES,
+    MISHAPS,
+    MISWRITINGS,
+    Fault,
+    Scenario,
+    scenario_of,
+    scenarios,
+)
 
+GUARANTEES = ("at-least-once", "exactly-once")
 SEEDS = range(200)
 BLOCKS = 8  # of seeds, so that a failure is known early
 
@@ -77,6 +91,16 @@ FOUND = {
         delay_secs=0.2,
         faults=(Fault("stall", "taken in", 1, 3, 0.4), Fault("fail", "visit", 0, 3)),
     ),
+    "a spout that has not heard of its acks comes to the last of them after another commit": Scenario(
+        2,
+        2,
+        6,
+        pending=1,
+        delay_secs=0.2,
+        seed=1016,
+        faults=(Fault("cut", "handed out", 1, 3, 7.0), Fault("kill", "committing", 0, 0)),
+        guarantee="exactly-once",
+    ),
 }
 
 
@@ -85,6 +109,8 @@ def quick_and_quiet():
     """Slots share their codec, which takes longest to make; what the driver logs of every fault helps nobody."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime_slot, "ValueCodec", cache(runtime_slot.ValueCodec))
+        patch.setattr(slot_state, "ValueCodec", cache(slot_state.ValueCodec))
+        patch.setattr(merging, "FEWEST", 2)
         logging.disable(logging.ERROR)
         yield
         logging.disable(logging.NOTSET)
@@ -122,6 +148,41 @@ def test_every_visit_of_a_slot_may_go_wrong(deed):
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once_holds(name):
     run(FOUND[name])
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_what_is_acked_is_committed_whatever_goes_wrong(block, guarantee):
+    for seed in SEEDS[block::BLOCKS]:
+        scenario = scenario_of(seed, guarantee)
+        try:
+            run(scenario)
+        except Exception as exc:
+            raise AssertionError(f"seed {seed}: {scenario}") from exc
+
+
+@given(st.one_of([scenarios(guarantee) for guarantee in GUARANTEES]))
+@settings(max_examples=60)
+def test_what_is_acked_is_committed_in_what_hypothesis_thinks_of(scenario):
+    run(scenario)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("point", COMMIT_POINTS)
+def test_a_slot_may_come_to_grief_at_every_point_of_a_commit(point, guarantee):
+    for deed in CRASHES:
+        for nth in range(3):
+            faults = (Fault(deed, point, 1, nth, 7.0),)
+            run(Scenario(near=nth != 1, faults=faults, guarantee=guarantee, failing=(2,)))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("kind", ["part", "manifest"])
+def test_every_file_of_a_commit_may_fail_to_be_written(kind, guarantee):
+    for deed in MISWRITINGS:
+        for nth in range(6):
+            faults = (Fault(deed, kind, 0, nth), Fault(deed, kind, 0, nth + 1), Fault("kill", "turned", 1, 9))
+            run(Scenario(numbers=8, pending=1, faults=faults, guarantee=guarantee, failing=(2,)))
 
 
 def test_a_scenario_always_runs_the_same_way():

@@ -14,6 +14,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_process import LEASE_SECS, SlotProcess
 from pystorm_spark.spark.wire import MISSED, Address
+from tests.spark.simulation.state import SimulatedState
 
 STEP_SECS = 0.002
 
@@ -185,9 +186,9 @@ class SimulatedProcess(SlotProcess):
         assignment = self.simulation.assignment(self.wire.link)
         self.epoch = self.told_epoch = assignment["epoch"]
         self.passes("assigned")
-        self._in_time(lambda: self._open(assignment["open"], fails_to_open))
+        self._in_time(lambda: self._open(assignment["open"], fails_to_open, assignment["checkpoint"]))
 
-    def _open(self, opens, fails_to_open):
+    def _open(self, opens, fails_to_open, checkpoint):
         simulation = self.simulation
         rng = random.Random(simulation.rng.getrandbits(64))
         self.slot = Slot(simulation.plan, self.number, simulation.components, simulation, rng)
@@ -196,12 +197,14 @@ class SimulatedProcess(SlotProcess):
             spout.spout.world = simulation.world
             spout.spout.fails_to_open = fails_to_open
         for bolt in self.slot.bolts:
-            bolt.bolt.world = simulation.world
+            getattr(bolt.bolt, "wrapped", bolt.bolt).world = simulation.world
         self.slot.on_wake(self._wake.set)
         self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
+        if checkpoint is not None:
+            self._state = SimulatedState(self, checkpoint["assignment"])
         try:
             if opens:
-                self.slot.open()
+                self.slot.open(self._state.restored() if self._state is not None else None)
         except StormError as exc:
             self._fail_start(exc)
             self.die()

@@ -11,6 +11,7 @@ from pystorm_spark.errors import SlotLostError, StormError
 from pystorm_spark.spark.driver import FAILED_JOBS, Driver
 from tests.spark.simulation.jobs import Job, JobError
 from tests.spark.simulation.processes import SimulatedProcess
+from tests.spark.simulation.state import FaultyFiles, SimulatedCheckpoint
 from tests.spark.simulation.world import World, plan_of
 
 MAX_RESTARTS = 3
@@ -56,10 +57,15 @@ class Simulation:
         self.scenario = scenario
         self.now = 0.0
         self.rng = random.Random(scenario.seed)
-        self.world = World(scenario.numbers)
-        self.plan, self.components = plan_of(scenario.slots, scenario.tasks, scenario.pending)
+        self.world = World(scenario.numbers, scenario.guarantee, scenario.failing)
+        self.plan, self.components = plan_of(scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee)
         self.changes = SimulatedChanges(self)
-        self.driver = Driver(scenario.slots, self, b"token", MAX_RESTARTS, SILENCE_SECS, changed=self.changes)
+        self.files = FaultyFiles()
+        self._keeper = SimulatedCheckpoint(self.plan, self.files, self.world) if scenario.guarantee else None
+        self.files.fault = self.fault
+        self.driver = Driver(
+            scenario.slots, self, b"token", MAX_RESTARTS, SILENCE_SECS, changed=self.changes, keeper=self._keeper
+        )
         self.processes = []
         self.is_ended = False  # by its user, or by an error
         self.settled_at = 0.0  # when all copies have come and all zombies have woken
@@ -140,7 +146,8 @@ class Simulation:
 
     def assignment(self, link):
         link.heard_at = self.now
-        return self.driver.admit(link)
+        checkpoint = self._keeper.assignment(link.slot) if self._keeper is not None else None
+        return {"checkpoint": checkpoint, **self.driver.admit(link)}
 
     def process_at(self, address):
         return next(process for process in self.processes if process.address == address)
@@ -231,6 +238,8 @@ class Simulation:
                 return False
             if any(spout.counted().pending for spout in slot.spouts):
                 return False
+            if slot.commits is not None and slot.commits.is_wanted():
+                return False
         return True
 
     # What must hold.
@@ -248,6 +257,17 @@ class Simulation:
                 assert not task._left
                 assert not len(task._ledger)
             assert not len(process.slot.outbox.branches)
+        if self._keeper is not None:
+            self._check_state()
+
+    def _check_state(self):
+        """What was counted is committed, and it is what the bolts have; with exactly-once as if nothing had failed."""
+        for number in range(self.world.numbers):
+            self.world.check_committed(number)
+        counted = {}
+        for process in self.living():
+            counted.update(process.slot.commits.read("end", None))
+        assert counted == self.world.committed
 
     def _check_error(self, exc):
         deeds = Counter(fault.deed for fault in self.scenario.faults)

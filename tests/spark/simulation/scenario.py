@@ -23,6 +23,19 @@ CRASH_POINTS = (
     "activating",
     "activated",
 )
+# The same, where there is state.
+COMMIT_POINTS = (
+    "resting",  # until nothing is in flight
+    "marking",
+    "marked",
+    "preparing",
+    "prepared",
+    "writing",  # in a thread of its own
+    "written",
+    "merging",
+    "committing",  # the commit is durable
+    "committed",
+)
 RARE = ("place", "starting", "assigned", "opened", "resetting", "reset", "activating", "activated")
 # What can happen there.
 CRASHES = (
@@ -50,11 +63,21 @@ MISPLACINGS = (
     "none",  # no process is started
     "raise",  # a component's `open` raises
 )
+# What can happen to a file of the checkpoint when it is written.
+MISWRITINGS = (
+    "full",  # there is no room for it
+    "doubt",  # it is written, and an error says that it may not be
+)
 FAULTS = (
     [(deed, "visit") for deed in MISHAPS],
     [(deed, "place") for deed in MISPLACINGS],
     [(deed, point) for deed in CRASHES for point in CRASH_POINTS],
     [("kill", point) for point in CRASH_POINTS],
+)
+COMMIT_FAULTS = (
+    [(deed, kind) for deed in MISWRITINGS for kind in ("part", "manifest")],
+    [(deed, point) for deed in CRASHES for point in COMMIT_POINTS],
+    [("kill", point) for point in COMMIT_POINTS],
 )
 # What is worst at about the same time, in two slots: a death, and something of the old epoch that is still to come.
 PAIRS = (
@@ -97,17 +120,22 @@ class Scenario:
     near: bool = True  # whether the driver can kill the process of a slot
     seed: int = 0  # of delays and ids
     faults: tuple[Fault, ...] = field(default=())
+    guarantee: str | None = None  # of the state, if there is any
+    failing: tuple[int, ...] = ()  # numbers that fail once
 
 
-def scenario_of(seed: int) -> Scenario:
+def scenario_of(seed: int, guarantee: str | None = None) -> Scenario:
     """A scenario by chance."""
     rng = random.Random(seed)
     slots = rng.choice((1, 2, 2, 3))
     whats = [rng.choice(rng.choice(FAULTS)) for _ in range(rng.randint(0, 4))]
     for pair in rng.sample(PAIRS, rng.randint(0, 2)):
         whats += pair
+    if guarantee is not None:
+        whats += [rng.choice(rng.choice(COMMIT_FAULTS)) for _ in range(rng.randint(0, 3))]
+    rare = (*RARE, *COMMIT_POINTS, "part", "manifest")
     faults = [
-        Fault(deed, point, rng.randrange(slots), rng.randint(0, 2 if point in RARE else 9), rng.choice(SECS))
+        Fault(deed, point, rng.randrange(slots), rng.randint(0, 2 if point in rare else 9), rng.choice(SECS))
         for deed, point in whats
     ]
     return Scenario(
@@ -119,16 +147,19 @@ def scenario_of(seed: int) -> Scenario:
         rng.random() < 0.5,
         seed,
         tuple(faults),
+        guarantee,
+        tuple(rng.sample(range(8), rng.choice((0, 0, 1, 3)))) if guarantee is not None else (),
     )
 
 
 @st.composite
-def scenarios(draw) -> Scenario:
+def scenarios(draw, guarantee: str | None = None) -> Scenario:
     """The same for Hypothesis, which makes what fails smaller."""
     slots = draw(st.integers(1, 3))
+    kinds = FAULTS if guarantee is None else (*FAULTS, *COMMIT_FAULTS)
     fault = st.builds(
         lambda what, slot, nth, secs: Fault(*what, slot, nth, secs),
-        st.one_of([st.sampled_from(kind) for kind in FAULTS]),
+        st.one_of([st.sampled_from(kind) for kind in kinds]),
         st.integers(0, slots - 1),
         st.integers(0, 8),
         st.sampled_from(SECS),
@@ -142,4 +173,6 @@ def scenarios(draw) -> Scenario:
         draw(st.booleans()),
         draw(st.integers(0, 1000)),
         tuple(draw(st.lists(fault, max_size=6))),
+        guarantee,
+        tuple(draw(st.sets(st.integers(0, 7), max_size=2))) if guarantee is not None else (),
     )

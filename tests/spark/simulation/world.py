@@ -8,6 +8,7 @@ from functools import cache
 
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
+from pystorm_spark.state import StatefulBolt
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.config import resolve
@@ -28,10 +29,13 @@ class Emission:
 class World:
     """Knows every emission. A number is done when the emission that a living spout made of it was acked."""
 
-    def __init__(self, numbers):
+    def __init__(self, numbers, guarantee=None, failing=()):
         self.numbers = numbers
+        self.guarantee = guarantee  # of the state, None if there is none
+        self.failing = set(failing)  # numbers whose trees fail, each once
         self.emissions = []
         self.done = set()
+        self.committed = {}  # {(number, part): how often it was counted}, as of the last commit
 
     def emit(self, number, spout):
         self.emissions.append(Emission(number, spout))
@@ -47,9 +51,28 @@ class World:
         emission.told.append(verb)
         assert len(emission.told) == 1, f"emission {label} was told {emission.told}"
         if verb == "ack":
+            self._check_acked(label, emission)
+            self.done.add(emission.number)
+
+    def _check_acked(self, label, emission):
+        # With exactly-once an emission of what is committed already is acked and not executed.
+        if self.guarantee != "exactly-once":
             missing = [part for part in PARTS if not emission.executed[part]]
             assert not missing, f"emission {label} was acked, but its parts {missing} were not executed"
-            self.done.add(emission.number)
+        if self.guarantee is not None:
+            self.check_committed(emission.number)
+
+    def check_committed(self, number):
+        """What is acked is committed, and with exactly-once it is so once."""
+        counts = [self.committed.get((number, part), 0) for part in (0, 1)]
+        assert all(counts), f"{number} was acked, but {counts} of its parts are committed"
+        assert self.guarantee != "exactly-once" or counts == [1, 1], f"{number} was counted {counts} times"
+
+    def shall_fail(self, number, part):
+        if part == 0 or number not in self.failing:
+            return False
+        self.failing.discard(number)
+        return True
 
     def is_done(self):
         return len(self.done) == self.numbers
@@ -68,25 +91,26 @@ class Numbers(Spout):
         self.collector = collector
         share = range(context.this_task_index, self.world.numbers, len(context.component_tasks("numbers")))
         self.todo = [number for number in share if number not in self.world.done]
+        self.labels = {}  # {number: its last emission}
 
     def next_tuple(self):
         if self.todo:
             number = self.todo.pop(0)
-            label = self.world.emit(number, self)
-            self.collector.emit([number, label], message_id=label)
+            label = self.labels[number] = self.world.emit(number, self)
+            self.collector.emit([number, label], message_id=number)
 
-    def ack(self, label):
-        self.world.tell(label, "ack")
+    def ack(self, number):
+        self.world.tell(self.labels[number], "ack")
 
-    def fail(self, label):
-        self.world.tell(label, "fail")
-        self.todo.append(self.world.emissions[label].number)
+    def fail(self, number):
+        self.world.tell(self.labels[number], "fail")
+        self.todo.append(number)
 
 
 class Twice(Bolt):
     """Sends each number on in two parts."""
 
-    outputs = ("label", "part")
+    outputs = ("number", "label", "part")
     world: World
 
     def prepare(self, conf, context, collector):
@@ -95,7 +119,7 @@ class Twice(Bolt):
     def execute(self, tup):
         self.world.execute(tup["label"], "twice")
         for part in (0, 1):
-            self.collector.emit([tup["label"], part], anchors=tup)
+            self.collector.emit([*tup.values, part], anchors=tup)
         self.collector.ack(tup)
 
 
@@ -112,14 +136,35 @@ class End(Bolt):
         self.collector.ack(tup)
 
 
+class Count(StatefulBolt):
+    """Where the parts arrive and are counted durably."""
+
+    world: World
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def init_state(self, state):
+        self.state = state
+
+    def execute(self, tup):
+        number, label, part = tup.values
+        self.world.execute(label, part)
+        self.state.put((number, part), self.state.get((number, part), 0) + 1)
+        settle = self.collector.fail if self.world.shall_fail(number, part) else self.collector.ack
+        settle(tup)
+
+
 @cache
-def plan_of(slots, tasks, pending):
+def plan_of(slots, tasks, pending, guarantee=None):
     """The plan and its pickled components: numbers → twice → end, so that tuples cross slots."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(), tasks)
     builder.set_bolt("twice", Twice(), tasks).fields_grouping("numbers", ["number"])
-    builder.set_bolt("end", End(), tasks).fields_grouping("twice", ["label", "part"])
+    end, keys = (Count(), ["number", "part"]) if guarantee else (End(), ["label", "part"])
+    builder.set_bolt("end", end, tasks).fields_grouping("twice", keys)
     # What is lost must fail because the driver sees to it: nothing times out here.
     conf = {"topology.message.timeout.secs": 1_000_000, "topology.max.spout.pending": pending}
+    conf |= {"topology.name": "simulated", "topology.state.guarantee": guarantee or "at-least-once"}
     plan = make_plan(builder.create_topology(), resolve(conf), "simulated-1-0", slots)
     return plan, pickle_components(plan)

@@ -1,0 +1,103 @@
+"""Commits without disks and threads: files in memory that go wrong, and a slot's own side of a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pystorm_spark.checkpoint.memory import MemoryFiles
+from pystorm_spark.checkpoint.part import read_sections
+from pystorm_spark.errors import CheckpointError
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.spark.checkpoint import Checkpoint
+from pystorm_spark.spark.row_tasks import RowTasks
+from pystorm_spark.spark.slot_state import SlotState
+from pystorm_spark.state.key_value import pairs_of
+
+CODEC = ValueCodec()
+
+
+class FaultyFiles(MemoryFiles):
+    """Files of which some cannot be written; `fault` says which, once the first manifest is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.fault = lambda point, slot: None
+
+    def write(self, name, data):
+        kind, *numbers = name.partition(".")[0].split("-")
+        slot = 0 if kind == "manifest" else int(numbers[0 if kind == "merged" else 1])
+        fault = self.fault("manifest" if kind == "manifest" else "part", slot)
+        if fault is None or fault.deed == "doubt":
+            super().write(name, data)
+        if fault is not None:
+            raise CheckpointError(f"{name} cannot be written: a fault of the test")
+
+
+class SimulatedCheckpoint(Checkpoint):
+    """Tells the world of each commit."""
+
+    def __init__(self, plan, files, world):
+        super().__init__(plan, Path("simulated"), lambda txid, rows: True, files)
+        self._world = world
+
+    def commit(self, txid, replies):
+        is_made = super().commit(txid, replies)
+        manifest = self._log.last
+        assert manifest.txid == txid
+        tasks = {task for part in manifest.parts for task in part.tasks}
+        found = read_sections(self._files, manifest.parts, tasks)
+        self._world.committed = {
+            key: count for sections in found.values() for key, count in pairs_of(sections, CODEC).items()
+        }
+        return is_made
+
+
+class Later:
+    """Stands for a thread: what is submitted happens by and by, as long as the process lives."""
+
+    def __init__(self, process):
+        self._process = process
+        self._free_at = 0.0
+
+    def submit(self, call, *args):
+        simulation = self._process.simulation
+        self._free_at = max(self._free_at, simulation.now + simulation.delay())
+        simulation.at(self._free_at, lambda: self._process.guarded(lambda: call(*args)))
+
+
+class SimulatedState(SlotState):
+    """A slot's side of a commit, with the points at which something can happen to its process."""
+
+    def __init__(self, process, assignment):
+        rows = RowTasks(process.slot, process.tell)
+        super().__init__(process.slot, rows, process.simulation.files, assignment, process.tell)
+        self._process = process
+        self._writer, self._merger = Later(process), Later(process)
+
+    def rest(self, txid, asked):
+        self._process.passes("resting")
+        super().rest(txid, asked)
+
+    def mark(self, txid, asked):
+        self._process.passes("marking")
+        super().mark(txid, asked)
+        self._process.passes("marked")
+
+    def prepare(self, txid, asked):
+        self._process.passes("preparing")
+        super().prepare(txid, asked)
+        self._process.passes("prepared")
+
+    def _write(self, *args):
+        self._process.passes("writing")
+        super()._write(*args)
+        self._process.passes("written")
+
+    def _merge(self):
+        self._process.passes("merging")
+        super()._merge()
+
+    def commit(self, txid, asked=None):
+        self._process.passes("committing")
+        super().commit(txid, asked)
+        self._process.passes("committed")

@@ -1,0 +1,302 @@
+"""Exactly-once: the committed state is that of a run in which nothing failed."""
+
+import json
+
+import pytest
+
+from pystorm_spark import Bolt, TopologyBuilder, is_tick
+from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
+
+
+class FailsFirst(Count):
+    """Fails each of `words` the first time that it comes, after it was counted."""
+
+    def __init__(self, source, *words):
+        super().__init__(source)
+        self.words = words
+
+    def execute(self, tup):
+        word = tup["word"]
+        is_first = ("execute", word) not in self.source.calls
+        super().execute(tup) if word not in self.words or not is_first else self.count_and_fail(tup)
+
+    def count_and_fail(self, tup):
+        self.note("execute", tup["word"])
+        self.state.put(tup["word"], 1000)
+        self.collector.fail(tup)
+
+
+def run(cluster, topology, **conf):
+    cluster.submit_topology("words", {**EXACTLY_ONCE, **conf}, topology)
+    cluster.wait_until_idle()
+
+
+def count(cluster):
+    return cluster.read_state("words", "count")
+
+
+def test_a_tree_that_fails_takes_back_all_that_is_not_committed(cluster):
+    source = Source("a", "b")
+    run(cluster, counting(source, FailsFirst(source, "c")))
+    cluster.advance_time(1)
+    source.add("a", "c", "b")
+    cluster.advance_time(1)
+    assert sorted(set(source.failed)) == [2, 3, 4]
+    assert (sorted(source.acked), count(cluster)) == ([0, 1, 2, 3, 4], {"a": 2, "b": 2, "c": 1})
+    assert source.calls.count(("pre_rollback",)) == 1
+
+
+def test_the_state_object_holds_the_last_commit_when_work_goes_on_after_a_rollback(cluster):
+    source = Source("a")
+    run(cluster, counting(source, FailsFirst(source, "b")))
+    cluster.advance_time(1)
+    source.add("b")
+    cluster.advance_time(1)
+    assert [call[0] for call in source.calls].count("init_state") == 1
+    assert count(cluster) == {"a": 1, "b": 1}
+
+
+def test_at_least_once_counts_again_what_is_played_again(cluster):
+    source = Source("a", "b")
+    topology = counting(source, FailsFirst(source, "b"))
+    cluster.submit_topology("words", None, topology)
+    cluster.advance_time(1)
+    assert count(cluster) == {"a": 1, "b": 1001}
+
+
+def test_what_failed_by_itself_too_often_is_given_up_and_the_rest_goes_on(cluster, caplog):
+    source = Source("a", "bad", "b")
+    run(cluster, counting(source), **{"topology.max.replays": 2})
+    cluster.advance_time(2)
+    assert source.calls.count(("execute", "bad")) == 3
+    assert (sorted(source.acked), count(cluster)) == ([0, 1, 2], {"a": 1, "b": 1})
+    assert "words: the message 1 has failed 3 times and is given up: ['bad']" in caplog.text
+
+
+def test_what_goes_back_with_another_tree_has_not_failed_by_itself(cluster):
+    source = Source("a", *["bad"] * 5)
+    run(cluster, counting(source), **{"topology.max.replays": 1})
+    cluster.advance_time(5)
+    assert count(cluster) == {"a": 1}
+
+
+def test_without_replays_a_message_is_given_up_when_it_has_failed_once(cluster):
+    source = Source("bad", "a")
+    run(cluster, counting(source), **{"topology.max.replays": 0})
+    cluster.advance_time(2)
+    assert source.calls.count(("execute", "bad")) == 1
+    assert count(cluster) == {"a": 1}
+
+
+def test_without_an_end_of_replays_no_message_is_given_up(cluster):
+    source = Source("a", "b")
+    run(cluster, counting(source, FailsOften(source, times=20)), **{"topology.max.replays": None})
+    cluster.advance_time(2)
+    assert source.failed.count(1) == 20
+    assert count(cluster) == {"a": 1, "b": 1}
+
+
+class FailsOften(Count):
+    def __init__(self, source, times):
+        super().__init__(source)
+        self.times = times
+
+    def execute(self, tup):
+        if tup["word"] == "b" and self.source.failed.count(1) < self.times:
+            self.collector.fail(tup)
+        else:
+            super().execute(tup)
+
+
+def test_a_message_that_is_given_up_is_kept_in_the_folder_with_its_values(start, folder):
+    source = Source("a", "bad")
+    cluster = start()
+    run(cluster, counting(source), **{"topology.max.replays": 1})
+    cluster.advance_time(3)
+    (letter,) = map(json.loads, (folder / "words" / "dead-letters.jsonl").read_text().splitlines())
+    del letter["time"]
+    assert letter == {"component": "words", "message_id": "1", "values": "['bad']", "failures": 2}
+
+
+def test_a_message_that_was_given_up_is_not_executed_after_a_restart(start, folder):
+    source = Source("a", "bad")
+    cluster = start()
+    run(cluster, counting(source), **{"topology.max.replays": 0})
+    cluster.advance_time(3)
+    source.acked.clear()  # as if the crash came before the source had heard of it
+    source.take_calls()
+    cluster = start(crash=True)
+    run(cluster, counting(source))
+    cluster.advance_time(1)
+    assert ("execute", "bad") not in source.calls
+    assert sorted(source.acked) == [0, 1]
+    assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_tree_that_times_out_takes_back_all_that_is_not_committed(cluster):
+    source = Source("a", "lost")
+    run(cluster, counting(source), **{"topology.message.timeout.secs": 5, "topology.max.replays": 1})
+    cluster.advance_time(4)
+    assert (source.acked, count(cluster)) == ([], {})
+    cluster.advance_time(40)
+    assert (sorted(source.acked), count(cluster)) == ([0, 1], {"a": 1})
+
+
+# Committed ids.
+
+
+def test_a_committed_message_that_is_emitted_again_is_acked_and_not_executed(start):
+    source = Source("a", "b")
+    cluster = start()
+    run(cluster, counting(source))
+    cluster.advance_time(1)
+    source.acked.clear()
+    source.take_calls()
+    cluster = start(crash=True)
+    source.add("a")
+    run(cluster, counting(source))
+    cluster.advance_time(1)
+    assert [call for call in source.calls if call[0] == "execute"] == [("execute", "a")]
+    assert (sorted(source.acked), count(cluster)) == ([0, 1, 2], {"a": 2, "b": 1})
+
+
+class Patient(Replaying):
+    """Keeps the first row back as long as the source says so."""
+
+    def next_tuple(self):
+        if not self.source.keeps_back:
+            self.again.extend(self.kept)
+            self.kept.clear()
+        super().next_tuple()
+
+    def emit(self, number):
+        if number == 0 and self.source.keeps_back:
+            self.kept.append(number)
+        else:
+            super().emit(number)
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.kept = []
+
+
+def test_a_committed_message_may_be_emitted_again_many_commits_and_restarts_later(start):
+    source = Source("a", "b")
+    source.keeps_back = False
+    cluster = start()
+    run(cluster, counting(source, spout=Patient(source)))
+    cluster.advance_time(1)
+    source.acked.clear()
+    source.keeps_back = True
+    for restart in range(4):
+        cluster = start(crash=True)
+        cluster.submit_topology("words", EXACTLY_ONCE, counting(source, spout=Patient(source)))
+        source.add("c")
+        for _ in range(3):
+            cluster.advance_time(1)
+        assert count(cluster) == {"a": 1, "b": 1, "c": restart + 1}
+    source.keeps_back = False
+    cluster.advance_time(2)
+    assert 0 in source.acked
+    assert count(cluster) == {"a": 1, "b": 1, "c": 4}
+
+
+@pytest.mark.parametrize("ids", ["tuples", "lists", "dicts"])
+def test_a_message_id_may_be_anything_that_can_be_kept(start, ids):
+    made = {"tuples": lambda n: ("part", n), "lists": lambda n: ["part", n], "dicts": lambda n: {"part": n}}[ids]
+    source = Source("a", "b")
+    cluster = start()
+    run(cluster, counting(source, spout=OtherIds(source, made)))
+    cluster.advance_time(1)
+    assert source.acked == [made(0), made(1)]
+    source.acked.clear()
+    cluster = start(crash=True)
+    run(cluster, counting(source, spout=OtherIds(source, made)))
+    cluster.advance_time(1)
+    assert (source.acked, count(cluster)) == ([made(0), made(1)], {"a": 1, "b": 1})
+
+
+class OtherIds(Replaying):
+    def __init__(self, source, made):
+        super().__init__(source)
+        self.made = made
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.acked = set()
+
+    def emit(self, number):
+        self.collector.emit(self.source.rows[number], message_id=self.made(number))
+
+
+# Draining.
+
+
+class Pairs(Bolt):
+    """Passes words on in pairs, and the last one alone when a tick comes."""
+
+    outputs = ("word",)
+
+    def component_configuration(self):
+        return {"topology.tick.tuple.freq.secs": 3}
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.held = []
+
+    def execute(self, tup):
+        if not is_tick(tup):
+            self.held.append(tup)
+        if len(self.held) == 2 or is_tick(tup):
+            for held in self.held:
+                self.collector.emit(held.values, anchors=held)
+                self.collector.ack(held)
+            self.held = []
+
+
+def test_a_commit_waits_for_bolts_that_hold_tuples_until_a_tick(cluster):
+    source = Source("a", "b", "c")
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("pairs", Pairs()).shuffle_grouping("words")
+    builder.set_bolt("count", Count(source)).shuffle_grouping("pairs")
+    run(cluster, builder.create_topology())
+    cluster.advance_time(2)
+    source.add("d")
+    cluster.advance_time(0.5)
+    assert (count(cluster), ("execute", "d") in source.calls) == ({}, False)
+    cluster.advance_time(1)
+    assert count(cluster) == {"a": 1, "b": 1, "c": 1}
+    cluster.advance_time(5)
+    assert (sorted(source.acked), source.failed) == ([0, 1, 2, 3], [])
+
+
+def test_a_commit_holds_whole_trees_only(cluster):
+    class Twice(Bolt):
+        outputs = ("word",)
+
+        def prepare(self, conf, context, collector):
+            self.collector = collector
+
+        def execute(self, tup):
+            for _ in range(2):
+                self.collector.emit(tup.values, anchors=tup)
+            self.collector.ack(tup)
+
+    source = Source("a")
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("twice", Twice()).shuffle_grouping("words")
+    builder.set_bolt("count", HoldsSecond(source)).shuffle_grouping("twice")
+    run(cluster, builder.create_topology(), **{"topology.message.timeout.secs": 300})
+    cluster.advance_time(10)
+    assert ([call for call in source.calls if call[0] == "execute"], count(cluster)) == ([("execute", "a")] * 2, {})
+
+
+class HoldsSecond(Count):
+    def execute(self, tup):
+        acked = ("execute", "a") in self.source.calls
+        self.note("execute", tup["word"])
+        self.state.put("a", self.state.get("a", 0) + 1)
+        if not acked:
+            self.collector.ack(tup)

@@ -1,0 +1,421 @@
+"""Restarts: a topology goes on from the last commit of its folder, or says why it cannot."""
+
+import os
+import re
+
+import pytest
+
+from pystorm_spark import Bolt, CheckpointError, LocalCluster, NotAliveError, StormError, TopologyBuilder
+from pystorm_spark.checkpoint.envelope import CHECKSUM_BYTES
+from pystorm_spark.checkpoint.files import PosixFiles
+from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
+
+GUARANTEES = pytest.mark.parametrize("conf", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
+
+
+def run(cluster, source, conf=None, **made):
+    """Count the words of `source` until they are committed."""
+    cluster.submit_topology("words", conf, counting(source, **made))
+    cluster.advance_time(1)
+
+
+def count(cluster):
+    return cluster.read_state("words", "count")
+
+
+def restored(source):
+    """What the bolts were given at their start."""
+    found = {}
+    for state in [call[1] for call in source.calls if call[0] == "init_state"]:
+        found.update(state)
+    return found
+
+
+@GUARANTEES
+def test_a_topology_goes_on_from_the_last_commit(start, conf):
+    source = Source("a", "b")
+    run(start(), source, conf)
+    source.add("a")
+    source.take_calls()
+    cluster = start()
+    run(cluster, source, conf)
+    assert restored(source) == {"a": 1, "b": 1}
+    assert count(cluster) == {"a": 2, "b": 1}
+
+
+@GUARANTEES
+def test_what_was_not_committed_is_played_again_after_a_crash(start, conf):
+    source = Source("a")
+    cluster = start()
+    run(cluster, source, conf)
+    source.add("a", "b")
+    cluster.wait_until_idle()
+    cluster = start(crash=True)
+    run(cluster, source, conf)
+    assert count(cluster) == {"a": 2, "b": 1}
+
+
+@GUARANTEES
+def test_killing_a_topology_commits(start, conf):
+    source = Source("a", "b")
+    cluster = start()
+    cluster.submit_topology("words", conf, counting(source))
+    cluster.wait_until_idle()
+    cluster.kill_topology("words")
+    assert source.acked == [0, 1]
+    assert source.calls[-3:] == [("pre_prepare", 1), ("pre_commit", 1), ("cleanup",)]
+    run(cluster, source, conf)
+    assert count(cluster) == {"a": 1, "b": 1}
+
+
+def test_the_last_commit_of_an_exactly_once_topology_waits_for_what_is_in_flight(start):
+    source = Source("a", "lost")
+    cluster = start()
+    cluster.submit_topology("words", EXACTLY_ONCE, counting(source))
+    cluster.wait_until_idle()
+    cluster.kill_topology("words")
+    assert source.acked == []
+    assert source.calls[-1] == ("cleanup",)
+    source.take_calls()
+    cluster.submit_topology("words", EXACTLY_ONCE, counting(source))
+    assert restored(source) == {}
+
+
+def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
+    source = Source("a")
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source, Count(source, {"pre_prepare"})))
+    cluster.wait_until_idle()
+    cluster.kill_topology("words")
+    assert source.calls[-1] == ("cleanup",)
+
+
+class Holds(Count):
+    """Lets the test have its collector and the tuple that it holds."""
+
+    def execute(self, tup):
+        self.source.held = self.collector, tup
+
+
+class Raises(Bolt):
+    def execute(self, tup):
+        raise ValueError("while it drains")
+
+
+def test_a_topology_that_crashes_while_it_drains_is_killed_all_the_same(start):
+    source, cluster = Source("a"), start()
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("count", Holds(source)).shuffle_grouping("words")
+    builder.set_bolt("next", Raises()).shuffle_grouping("count")
+    conf = {**EXACTLY_ONCE, "topology.bolt.on.error": "restart"}
+    cluster.submit_topology("words", conf, builder.create_topology())
+    cluster.wait_until_idle()
+    collector, tup = source.held
+    collector.emit(["a", 1], anchors=tup)
+    cluster.kill_topology("words")
+    assert source.calls[-1] == ("cleanup",)
+
+
+def test_a_rebalance_keeps_the_state(start):
+    source = Source("a", "b")
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source, tasks=2))
+    cluster.wait_until_idle()
+    source.take_calls()
+    cluster.rebalance("words")
+    source.add("a")
+    cluster.advance_time(1)
+    assert restored(source) == {"a": 1, "b": 1}
+    assert count(cluster) == {"a": 2, "b": 1}
+
+
+def test_a_slot_that_crashes_begins_with_the_last_commit(cluster):
+    source = Source("a")
+    run(cluster, source, {"topology.bolt.on.error": "restart"}, bolt=RaisesOnce(source))
+    source.add("b", "crash")
+    source.take_calls()
+    cluster.advance_time(2)
+    assert restored(source) == {"a": 1}
+    assert count(cluster) == {"a": 1, "b": 1, "crash": 1}
+
+
+class RaisesOnce(Count):
+    def execute(self, tup):
+        if tup["word"] == "crash" and len([call for call in self.source.calls if call == ("execute", "b")]) == 1:
+            raise ValueError("once")
+        super().execute(tup)
+
+
+def test_a_cluster_without_a_folder_begins_with_nothing_at_each_submit(cluster):
+    source = Source("a")
+    run(cluster, source)
+    cluster.kill_topology("words")
+    source.take_calls()
+    run(cluster, source)
+    assert restored(source) == {}
+
+
+def test_topologies_of_one_folder_do_not_see_each_other(start):
+    first, second, cluster = Source("a"), Source("b"), start()
+    cluster.submit_topology("first", None, counting(first))
+    cluster.submit_topology("second", None, counting(second))
+    cluster.advance_time(1)
+    assert (cluster.read_state("first", "count"), cluster.read_state("second", "count")) == ({"a": 1}, {"b": 1})
+
+
+def test_a_folder_in_use_is_refused(start, folder):
+    start()
+    with pytest.raises(CheckpointError, match=rf"{folder}.* is in use by pid {os.getpid()}"):
+        LocalCluster(checkpoint=folder)
+
+
+# Reading.
+
+
+def test_read_state_gives_committed_values_only(cluster):
+    source = Source("a", "b")
+    run(cluster, source)
+    source.add("a", "c")
+    cluster.wait_until_idle()
+    assert (count(cluster), cluster.read_state("words", "count", "a")) == ({"a": 1, "b": 1}, 1)
+    assert cluster.read_state("words", "count", "c") is None
+
+
+def test_read_state_gives_nothing_before_the_first_start(cluster):
+    cluster.submit_topology("words", None, counting(Source("a")), active=False)
+    assert count(cluster) == {}
+
+
+def test_read_state_reads_keys_of_all_tasks(cluster):
+    source = Source(*"abcdefgh")
+    run(cluster, source, tasks=4)
+    assert count(cluster) == dict.fromkeys("abcdefgh", 1)
+    assert [cluster.read_state("words", "count", word) for word in "abcdefgh"] == [1] * 8
+
+
+def test_what_cannot_be_read_is_refused(cluster):
+    run(cluster, Source("a"))
+    with pytest.raises(NotAliveError, match="did you mean 'words'"):
+        cluster.read_state("word", "count")
+    with pytest.raises(StormError, match="there is no stateful bolt 'counts'; did you mean 'count'"):
+        cluster.read_state("words", "counts")
+    with pytest.raises(StormError, match="there is no stateful bolt 'words'"):
+        cluster.read_state("words", "words")
+    with pytest.raises(TypeError, match="unhashable"):
+        cluster.read_state("words", "count", ["a"])
+    assert count(cluster) == {"a": 1}
+
+
+# Other topologies than before.
+
+
+def test_another_number_of_tasks_is_refused(start):
+    run(start(), Source("a"), tasks=2)
+    with pytest.raises(
+        CheckpointError, match=r"the state of 2 tasks of 'count', and the topology has 3: .*num_tasks\(2"
+    ):
+        start().submit_topology("words", None, counting(Source(), tasks=3))
+
+
+def test_a_stateful_bolt_that_is_gone_is_refused(start):
+    run(start(), Source("a"))
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(Source()))
+    builder.set_bolt("counts", Count(Source())).shuffle_grouping("words")
+    with pytest.raises(CheckpointError, match=r"holds state of 'count', which the .* did you mean 'counts'"):
+        start().submit_topology("words", None, builder.create_topology())
+
+
+def test_another_stateful_bolt_may_come(start):
+    source = Source("a")
+    run(start(), source)
+    cluster = start()
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("count", Count(source)).shuffle_grouping("words")
+    builder.set_bolt("more", Count(source)).shuffle_grouping("words")
+    source.add("b")
+    cluster.submit_topology("words", None, builder.create_topology())
+    cluster.advance_time(1)
+    assert count(cluster) == {"a": 1, "b": 1}
+    assert cluster.read_state("words", "more") == {"b": 1}
+
+
+class Version2(Count):
+    """Keeps [count] instead of a count."""
+
+    state_version = 2
+
+    def migrate_state(self, state, version):
+        self.note("migrate_state", version)
+        for word, number in state:
+            state.put(word, [number])
+
+    def execute(self, tup):
+        self.state.put(tup["word"], [self.state.get(tup["word"], [0])[0] + 1])
+        self.collector.ack(tup)
+
+
+def test_a_state_of_an_older_version_is_brought_up_once(start):
+    source = Source("a")
+    run(start(), source)
+    for _ in range(2):
+        source.add("a")
+        run(start(), source, bolt=Version2(source))
+    assert restored(source) == {"a": [2]}
+    assert source.calls.count(("migrate_state", 1)) == 1
+
+
+def test_a_new_state_is_not_brought_up(start):
+    source = Source("a")
+    run(start(), source, bolt=Version2(source))
+    assert ("migrate_state", 1) not in source.calls
+
+
+def test_a_state_of_another_version_is_refused_where_nothing_brings_it_up(start):
+    source = Source("a")
+    run(start(), source, bolt=Version2(source))
+    with pytest.raises(
+        StormError, match=r"the state of Count is of version 2, and its state_version is 1; define migr"
+    ):
+        run(start(), source)
+
+
+# Checkpoints that are not what they were.
+
+
+@pytest.fixture
+def kept(start, folder):
+    """The folder of a state that was committed twice."""
+    source, cluster = Source("a"), start()
+    run(cluster, source)
+    source.add("b")
+    cluster.advance_time(1)
+    cluster.shutdown()
+    return folder / "words" / "state"
+
+
+def refused(start, told):
+    source = Source()
+    with pytest.raises(CheckpointError, match=told):
+        start().submit_topology("words", None, counting(source))
+    assert ("init_state", {}) not in source.calls
+
+
+def test_a_damaged_newest_manifest_is_refused(start, kept):
+    newest = max(kept.glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    refused(start, f"{re.escape(str(newest))}' is damaged")
+
+
+def test_a_damaged_part_is_refused(start, kept):
+    for part in kept.glob("*.part"):
+        part.write_bytes(bytes([*part.read_bytes()[:-CHECKSUM_BYTES], *bytes(CHECKSUM_BYTES)]))
+    with pytest.raises(CheckpointError, match=rf"{re.escape(str(kept))}/state-1-0-\w+.part' is damaged"):
+        start().submit_topology("words", None, counting(Source()))
+
+
+def test_a_missing_part_is_refused(start, kept):
+    lost = next(kept.glob("*.part"))
+    lost.unlink()
+    refused(start, f"the file '{re.escape(str(lost))}' is missing")
+
+
+def test_parts_without_a_manifest_are_refused(start, kept):
+    for manifest in kept.glob("manifest-*"):
+        manifest.unlink()
+    refused(start, f"'{re.escape(str(kept))}/?' holds state, but no manifest")
+
+
+def test_the_checkpoint_of_another_topology_is_refused(start, kept, folder):
+    (folder / "other").mkdir(mode=0o700)
+    kept.rename(folder / "other" / "state")
+    with pytest.raises(
+        CheckpointError, match=rf"{folder}/other/state/manifest-.* is of the topology 'words', not of 'ot"
+    ):
+        start().submit_topology("other", None, counting(Source()))
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused(start, kept, monkeypatch):
+    monkeypatch.setattr("pystorm_spark.checkpoint.envelope.FORMAT_VERSION", 0)
+    refused(start, "has format version 1; this pystorm-spark reads up to 0: use the newer one that wrote it")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702], ids=oct)
+def test_a_checkpoint_that_others_can_write_is_refused(start, kept, mode):
+    kept.chmod(mode)
+    refused(start, f"'{re.escape(str(kept))}' can be written by others")
+
+
+def test_a_checkpoint_of_another_user_is_refused(start, kept, monkeypatch):
+    owner = os.geteuid()
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    refused(start, f"'{re.escape(str(kept))}' belongs to the user {owner}, not to {owner + 1}")
+
+
+# Disks that fail.
+
+
+@pytest.mark.parametrize("problem", ["No space left on device", "Read-only file system"])
+@GUARANTEES
+def test_a_commit_that_cannot_be_written_is_made_when_it_can_be(start, monkeypatch, caplog, problem, conf):
+    source, cluster = Source("a"), start()
+    run(cluster, source, conf)
+
+    def write(files, name, data):
+        raise CheckpointError(f"the checkpoint {files.path(name)!r} cannot be written: {problem}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PosixFiles, "write", write)
+        source.add("a")
+        cluster.advance_time(3)
+        source.add("b")
+        cluster.advance_time(3)
+        assert ("execute", "b") not in source.calls  # spouts rest meanwhile
+        assert (source.acked, count(cluster)) == ([0], {"a": 1})
+    assert re.search(
+        rf"the commit 2 is not made, and will be tried again: .*state-2-0\S+ cannot .*{problem}", caplog.text
+    )
+    cluster.advance_time(3)
+    assert (sorted(source.acked), source.failed, count(cluster)) == ([0, 1, 2], [], {"a": 2, "b": 1})
+
+
+def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):
+    source, cluster = Source("a", "bad"), start()
+    blocker = folder / "words" / "dead-letters.jsonl"
+    blocker.mkdir(parents=True)
+    run(cluster, source, {**EXACTLY_ONCE, "topology.max.replays": 0})
+    cluster.advance_time(3)
+    assert source.acked == []
+    blocker.rmdir()
+    cluster.advance_time(3)
+    assert sorted(source.acked) == [0, 1]
+    assert len(blocker.read_text().splitlines()) == 1
+
+
+def test_dead_letters_are_written_once_though_the_disk_fails_again_and_again(start, folder, monkeypatch):
+    source, cluster = Source("a", "bad"), start()
+    cluster.submit_topology("words", {**EXACTLY_ONCE, "topology.max.replays": 0}, counting(source))
+
+    def write(files, name, data):
+        raise CheckpointError("there is no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PosixFiles, "write", write)
+        cluster.advance_time(5)
+    cluster.advance_time(2)
+    assert sorted(source.acked) == [0, 1]
+    assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
+
+
+def test_the_folder_does_not_grow_with_the_number_of_commits(start, folder):
+    source, cluster = Source(), start()
+    sizes = []
+    cluster.submit_topology("words", None, counting(source))
+    for _ in range(100):
+        source.add("a", "b")
+        cluster.advance_time(1)
+        sizes.append(len(os.listdir(folder / "words" / "state")))
+    cluster.kill_topology("words")
+    assert max(sizes[50:]) <= 40
