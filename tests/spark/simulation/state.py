@@ -49,6 +49,12 @@ class SimulatedCheckpoint(Checkpoint):
             key: count for sections in found.values() for key, count in pairs_of(sections, CODEC).items()
         }
 
+    def unneeded(self):
+        """The files that no commit needs."""
+        kept = self._log._store._kept
+        needed = set().union(*(manifest.file_names() for manifest in kept))
+        return {name for name in self._files.names() if name.endswith(".part")} - needed
+
 
 class Later:
     """Stands for a thread: what is submitted happens by and by, as long as the process lives."""
@@ -70,6 +76,10 @@ class SimulatedState(SlotState):
         super().__init__(process.slot, process.simulation.files, assignment, process.tell)
         self._process = process
         self._writer, self._merger = Later(process), Later(process)
+
+    def merged(self):
+        """The file that waits for the next commit, if there is one."""
+        return self._side._merged[1].name if self._side._merged is not None else None
 
     def rest(self, txid, asked):
         self._process.passes("resting")
@@ -93,6 +103,7 @@ class SimulatedState(SlotState):
     def _merge(self):
         self._process.passes("merging")
         super()._merge()
+        self._process.passes("merged")
 
     def commit(self, txid, asked=None):
         self._process.passes("committing")
