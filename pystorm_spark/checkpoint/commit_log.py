@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import Part
-from pystorm_spark.checkpoint.slot_side import Assignment, Written
+from pystorm_spark.checkpoint.slot_side import Assignment, Written, written_by
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.topology.durable import TaskKey
@@ -61,6 +61,10 @@ class CommitLog:
             {"slots": [[list(task) for task in tasks] for tasks in self._slots]},
         )
         self._store.commit(manifest)
+
+    def forget(self, slot: int) -> None:
+        """Remove what a slot whose process is gone has written for commits that will not be made."""
+        self._store.discard(lambda name: written_by(name) == slot)
 
 
 def _counted(slots: Sequence[Sequence[TaskKey]]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from pystorm_spark.checkpoint.merging import merge_parts, to_merge
 from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
 from pystorm_spark.checkpoint.section import same_bytes
 from pystorm_spark.topology.durable import PACKED, StateCodec, TaskKey
+
+NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # of a part, with the slot that wrote it
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ class SlotCheckpoint:
             self._put_merged(*self._merged)
         base = () if is_full else self._parts
         added = self._added(f"state-{txid}", sections, is_full)
-        self._proposed = Written((*base, *added), self._added(f"acked-{txid}", acked, is_full=True))
+        self._proposed = Written((*base, *added), ())  # known, should the other part not be written
+        self._proposed = Written(self._proposed.parts, self._added(f"acked-{txid}", acked, is_full=True))
         return self._proposed
 
     def settle(self) -> None:
@@ -136,6 +140,12 @@ class SlotCheckpoint:
         for part in {*proposed.parts, *proposed.acked}.difference(self._parts):
             self._files.remove(part.name)
         self._proposed = None
+
+
+def written_by(name: str) -> int | None:
+    """The slot that has written the file of that name; None if it was no slot."""
+    found = NAME.match(name)
+    return int(found[1]) if found else None
 
 
 def _parts(plain: Sequence[Any]) -> tuple[Part, ...]:

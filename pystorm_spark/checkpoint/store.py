@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from pystorm_spark.checkpoint.envelope import ForeignError
@@ -56,6 +57,11 @@ class CheckpointStore:
         if self.last is None:
             self._write(Manifest(self._topology, txid=0))
         self._garbage.update(self._files.names())
+        self._remove_garbage()
+
+    def discard(self, is_dead: Callable[[str], bool]) -> None:
+        """Remove those files that no kept commit needs and nobody writes or will use any more."""
+        self._garbage.update(filter(is_dead, self._files.names()))
         self._remove_garbage()
 
     def _write(self, manifest: Manifest) -> None:

@@ -64,6 +64,13 @@ class Checkpoint:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
         return True
 
+    def forget(self, slot: int) -> None:
+        """A slot's process is gone, and with it what it has written for a commit that will not be made."""
+        try:
+            self._log.forget(slot)
+        except CheckpointError as exc:
+            log.warning("what slot %d has left behind stays until the next start: %s", slot, exc)
+
     def _check_seen(self, written: Iterable[Written]) -> None:
         for part in (part for one in written for part in (*one.parts[-1:], *one.acked)):
             if self._files.size(part.name) != part.size:

@@ -471,6 +471,8 @@ class Driver:
             if self._deaths[slot] > self._max_restarts:
                 raise SlotLostError(f"slot {slot} died {self._deaths[slot]} times in a row; the last time: {why}")
             log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
+            if self._keeper is not None:
+                self._keeper.forget(slot)
         self._ask_all("reset", epoch=self.epoch, committed=self._keeper.txid if self._keeper is not None else 0)
         again = max((self._deaths[slot] for slot in lost), default=0)
         if again > 1:

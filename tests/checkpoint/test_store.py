@@ -3,16 +3,20 @@
 import errno
 import logging
 import os
+import re
 from dataclasses import replace
 
 import pytest
 
+from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, sealed
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.manifest import MAGIC, Manifest
 from pystorm_spark.checkpoint.part import Part, read_sections, write_part
+from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.topology.durable import TaskKey
 
 A, B = TaskKey("a", 0), TaskKey("b", 1)
@@ -282,3 +286,32 @@ def test_a_commit_whose_old_files_cannot_be_removed_stands_and_they_go_later(fil
     assert opened(files).last == three.last
     commit(files, three, 6, is_full=True)
     assert len(files.names()) == 4
+
+
+def test_what_a_dead_slot_has_left_behind_is_removed_and_no_other_file(files):
+    log = CommitLog(CheckpointStore(files, "words"), "words", [[A], [B]])
+    sides = [SlotCheckpoint(files, slot, log.assignment(slot), ValueCodec()) for slot in (0, 1)]
+    written = [side.write(1, {task: b"\x90"}, {}, is_full=False) for side, task in zip(sides, (A, B), strict=True)]
+    log.commit(1, written, {})
+    for side, task in zip(sides, (A, B), strict=True):
+        side.settle()
+        side.write(2, {task: b"\x90"}, {}, is_full=False)
+    log.forget(1)
+    kept = sorted(re.sub("-[0-9a-f]{8}.part", "", name) for name in files.names() if name.endswith(".part"))
+    assert kept == ["state-1-0", "state-1-1", "state-2-0"]
+
+
+def test_a_part_that_was_written_before_another_could_not_be_is_given_up(files, monkeypatch):
+    side = SlotCheckpoint(files, 0, Assignment(), ValueCodec())
+    write = PosixFiles.write
+
+    def write_states_only(self, name, data):
+        if name.startswith("acked"):
+            raise CheckpointError("there is no room")
+        write(self, name, data)
+
+    monkeypatch.setattr(PosixFiles, "write", write_states_only)
+    for _ in range(3):
+        with pytest.raises(CheckpointError):
+            side.write(1, {A: b"\x90"}, {B: b"ids"}, is_full=False)
+    assert len(files.names()) == 1

@@ -141,13 +141,13 @@ def test_a_driver_that_is_killed_is_started_again_and_goes_on_from_the_last_comm
         "PYSTORM_SPARK_CRASH_MARKS": str(tmp_path / "mark"),
     }
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
-    assert subprocess.run(command, env=env, timeout=120).returncode == 137
+    assert subprocess.run(command, env=env, timeout=300).returncode == 137
     before = len(journal.noted("acked"))
     script = subprocess.Popen(command, env=env)
-    wait_until(lambda: len(journal.noted("acked")) > before, secs=60)
+    wait_until(lambda: len(journal.noted("acked")) > before)
     script.send_signal(signal.SIGKILL)
     script.wait()
-    assert subprocess.run(command, env=env, timeout=120).returncode == 0
+    assert subprocess.run(command, env=env, timeout=300).returncode == 0
     assert acked(journal) == set(range(200))
 
 

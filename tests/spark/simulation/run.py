@@ -268,6 +268,13 @@ class Simulation:
         for process in self.living():
             counted.update(process.slot.commits.read("end", None))
         assert counted == self.world.committed
+        if {fault.deed for fault in self.scenario.faults} <= {"kill", "full", "fail", "repeat", "refetch", "retry"}:
+            self._check_files()
+
+    def _check_files(self):
+        """Each file is needed, or was merged by a slot that lives, for the next commit."""
+        waiting = {process._state.merged() for process in self.living()}
+        assert self._keeper.unneeded() <= waiting, f"nobody needs {self._keeper.unneeded() - waiting}"
 
     def _check_error(self, exc):
         deeds = Counter(fault.deed for fault in self.scenario.faults)

@@ -32,7 +32,8 @@ COMMIT_POINTS = (
     "prepared",
     "writing",  # in a thread of its own
     "written",
-    "merging",
+    "merging",  # in another thread
+    "merged",
     "committing",  # the commit is durable
     "committed",
 )

@@ -51,6 +51,12 @@ class SimulatedCheckpoint(Checkpoint):
         }
         return is_made
 
+    def unneeded(self):
+        """The files that no commit needs."""
+        kept = self._log._store._kept
+        needed = set().union(*(manifest.file_names() for manifest in kept))
+        return {name for name in self._files.names() if name.endswith(".part")} - needed
+
 
 class Later:
     """Stands for a thread: what is submitted happens by and by, as long as the process lives."""
@@ -74,6 +80,10 @@ class SimulatedState(SlotState):
         self._process = process
         self._writer, self._merger = Later(process), Later(process)
 
+    def merged(self):
+        """The file that waits for the next commit, if there is one."""
+        return self._side._merged[1].name if self._side._merged is not None else None
+
     def rest(self, txid, asked):
         self._process.passes("resting")
         super().rest(txid, asked)
@@ -96,6 +106,7 @@ class SimulatedState(SlotState):
     def _merge(self):
         self._process.passes("merging")
         super()._merge()
+        self._process.passes("merged")
 
     def commit(self, txid, asked=None):
         self._process.passes("committing")

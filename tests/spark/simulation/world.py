@@ -166,5 +166,6 @@ def plan_of(slots, tasks, pending, guarantee=None):
     # What is lost must fail because the driver sees to it: nothing times out here.
     conf = {"topology.message.timeout.secs": 1_000_000, "topology.max.spout.pending": pending}
     conf |= {"topology.name": "simulated", "topology.state.guarantee": guarantee or "at-least-once"}
+    conf |= {"topology.state.checkpoint.interval.ms": 50}  # so that there are some commits in the short time it takes
     plan = make_plan(builder.create_topology(), resolve(conf), "simulated-1-0", slots)
     return plan, pickle_components(plan)
