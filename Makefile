@@ -42,7 +42,7 @@ test: $(STAMP) ## run all tests
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
 
 test-pure: $(STAMP) ## run the tests that need no Spark: seconds
-	@$(BIN)/python -m pytest -m 'not spark' $(ARGS)
+	@$(BIN)/python -m pytest -m 'not spark and not slow' $(ARGS)
 
 test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core: seconds
 	@PYSTORM_SPARK_PURE=1 $(BIN)/python -m pytest -m 'not spark' tests/runtime tests/behaviour $(ARGS)

@@ -8,7 +8,11 @@
 | `slot_process` | that process: a task thread turns the slot, an io thread answers exchanges |
 | `slot_errors` | what user code raised in a slot, on its way to the driver |
 | `exchange` | the Spark job that moves frames: a chain of shuffles |
-| `driver` | the loop inside `foreachBatch`: when to exchange, what to do when a slot dies |
+| `driver` | the loop inside `foreachBatch`: when to exchange, when to commit, what to do when a slot dies |
+| `slots` | the slots as the driver knows them: what they say, what they are asked |
+| `commit_round`, `slot_state` | one commit, question by question: the driver's side, the slot's side |
+| `checkpoint` | where the commits of a topology are kept |
+| `state_table` | a state as a DataFrame |
 | `feeding`, `fed_spout` | the rows of a DataFrame on their way to a spout's tasks: the driver's side, the slot's side |
 | `fetching`, `keeping_bolt` | rows that bolts keep on their way to a DataFrame: the driver's side, the slot's side |
 | `row_tasks`, `shelf` | which tasks of a slot are fed or fetched from, and where these keep rows |

@@ -6,48 +6,26 @@ While nothing is to be moved it waits, and no Spark job runs.
 
 from __future__ import annotations
 
-import itertools
 import logging
-import threading
-import time
-from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pystorm_spark.errors import SlotLostError, StormError
-from pystorm_spark.spark.commit_round import CommitRound, Keeper, Question
+from pystorm_spark.spark.commit_round import CommitRound, Keeper
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.exchange import Order
-from pystorm_spark.spark.wire import Address
+from pystorm_spark.spark.slots import START_SECS, Changes, Engine, Handler, Slots
 
 log = logging.getLogger(__name__)
 
 COMMIT_SECS = 1.0
 FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
-START_SECS = 120.0  # for all slots to open, by their own clocks
-ANSWER_SECS = 30.0  # for slots that are busy with user code
 FAILED_JOBS = 3  # in a row, with no slot lost, end the topology
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 5.0  # before a slot that died again is started again
 
 
-class Engine(Protocol):
-    """What the loop needs from Spark; a simulator can be put in its place."""
-
-    def place(self, slots: list[int]) -> None:
-        """Start the processes of `slots`; they report by themselves."""
-
-    def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
-        """Run a chain of exchanges; {slot: "ok", "missed", "refused" or "lost"}."""
-
-
-class Changes(threading.Condition):
-    """The lock on what the threads share, how they wait for one another, and their clock; a simulator has its own."""
-
-    monotonic = staticmethod(time.monotonic)
-
-
-class Driver:
-    """The slots of one topology and the loop that moves frames between them."""
+class Driver(Slots):
+    """The loop that moves frames between the slots of one topology, and commits what they have changed."""
 
     def __init__(
         self,
@@ -60,23 +38,12 @@ class Driver:
         changed: Changes | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        self.epoch = 1
-        self.slots: dict[int, SlotLink | None] = dict.fromkeys(range(slots))
+        super().__init__(slots, engine, silence_secs, start_secs, changed)
         self.error: BaseException | None = None
-        self.active = False
-        self.is_open = False  # whether slots open their components when they start
-        self._engine = engine
         self._token = token
         self._max_restarts = max_restarts
-        self._silence_secs = silence_secs
-        self._start_secs = start_secs + ANSWER_SECS  # a slot that takes too long tells why, before it is given up
-        self._changed = changed or Changes()
         self._with_frames: set[int] = set()
-        self._lost: dict[int, str] = {}  # {slot: why}
-        self._failed_start: str | None = None
         self._deaths = dict.fromkeys(range(slots), 0)  # since the last batch that the slot lived through
-        self._questions = itertools.count(1)
-        self._asked: dict[int, Question] = {}  # those that are not yet answered
         self._keeper = keeper  # of commits, where there is state to be committed
         self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
         self._round: CommitRound | None = None  # the commit that is being made
@@ -85,64 +52,14 @@ class Driver:
         self._broken = False  # a root has failed that takes all that is not committed back with it
         self._failed_commits = 0
         self._finishing = False  # the last commit is asked for
-        self._ending = False
         self._job = 0
         self._failed_jobs = 0
         self._exchanges = FEWEST_EXCHANGES
 
     # What slots say; called in the listening threads.
 
-    def admit(self, link: SlotLink) -> dict[str, Any]:
-        """What a process that has just connected needs to know."""
-        with self._changed:
-            link.epoch = self.epoch
-            return {"epoch": self.epoch, "open": self.is_open}
-
-    def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
-        handle = self._HANDLERS.get(message["kind"])
-        if handle is not None:
-            with self._changed:
-                handle(self, link, message)
-                self._changed.notify_all()
-
-    def _on_ready(self, link: SlotLink, message: dict[str, Any]) -> None:
-        if not self._is_awaited(link):
-            link.state = "surplus"
-            link.kill()
-            return
-        link.address = Address(*message["address"])
-        link.state = "ready"
-        self.slots[link.slot] = link
-
-    def _is_awaited(self, link: SlotLink) -> bool:
-        """Whether a process that starts is still needed: Spark may start two for a slot, or one may come too late."""
-        return self.slots[link.slot] is None and link.epoch == self.epoch
-
     def _on_frames(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._with_frames.add(link.slot)
-
-    def _on_failed(self, link: SlotLink, message: dict[str, Any]) -> None:
-        link.reason = message["error"]
-        if link.state == "starting" and self._is_awaited(link):
-            self._failed_start = link.reason
-        link.state = "failed"
-        log.debug("slot %d could not start:\n%s", link.slot, message["traceback"])
-
-    def _on_crashed(self, link: SlotLink, message: dict[str, Any]) -> None:
-        link.reason = message["reason"]
-
-    def _on_hung(self, link: SlotLink, message: dict[str, Any]) -> None:
-        link.reason = f"{message['where']} has not returned for {message['secs']:.0f} s"
-        log.error("slot %d hangs: %s\n%s", link.slot, link.reason, message["stacks"])
-
-    def _on_stopped(self, link: SlotLink, message: dict[str, Any]) -> None:
-        link.state = "stopped"
-
-    def _on_done(self, link: SlotLink, message: dict[str, Any]) -> None:
-        question = self._asked.get(message["asked"])
-        if question is not None and link in question.awaited:
-            question.awaited.discard(link)
-            question.replies[link.slot] = message
 
     def _on_uncommitted(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._uncommitted = True
@@ -151,105 +68,18 @@ class Driver:
     def _on_broken(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._broken = True
 
-    _HANDLERS: ClassVar[dict[str, Callable[[Driver, SlotLink, dict[str, Any]], None]]] = {
-        "ready": _on_ready,
+    _HANDLERS: ClassVar[dict[str, Handler]] = {
+        **Slots._HANDLERS,
         "frames": _on_frames,
-        "failed": _on_failed,
-        "crashed": _on_crashed,
-        "hung": _on_hung,
-        "stopped": _on_stopped,
-        "done": _on_done,
         "uncommitted": _on_uncommitted,
         "broken": _on_broken,
     }
 
-    def on_end(self, link: SlotLink) -> None:
-        """A slot's connection has ended, and so has the slot."""
-        with self._changed:
-            if link.state == "ready" and not self._ending:
-                link.state = "lost"
-                self._lost[link.slot] = link.last_words()
-            elif link.state == "ready":
-                link.state = "stopped"
-            elif link.state == "starting" and self._is_awaited(link):
-                told = f"slot {link.slot} did not start: {link.last_words()}"
-                self._failed_start = self._failed_start or told
-            self._changed.notify_all()
-
-    def refuse(self, reason: str) -> None:
-        """A slot that cannot take part: the start fails with `reason`."""
-        with self._changed:
-            self._failed_start = reason
-            self._changed.notify_all()
-
-    # Starting and ending; called by the cluster.
-
-    def start(self, is_open: bool) -> None:
-        """Place every slot and wait until all are there, with their components open if `is_open`."""
-        self.is_open = is_open
-        self._start_slots(list(self.slots))
+    # Called by the cluster.
 
     def warm_up(self) -> None:
         """Exchange nothing."""
         self._run_job()
-
-    def _start_slots(self, slots: list[int]) -> None:
-        with self._changed:
-            self._failed_start = None
-            missing = [slot for slot in slots if not self.slots[slot]]  # a late process may have taken a place by now
-        if missing:
-            self._engine.place(missing)
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._failed_start or self._ending or all(self.slots[slot] for slot in slots), self._start_secs
-            )
-            if self._failed_start:
-                raise StormError(self._failed_start)
-            missing = [slot for slot in slots if not self.slots[slot]]
-            if missing and not self._ending:
-                raise StormError(f"slots {missing} did not start within {self._start_secs:g} s")
-
-    def set_active(self, active: bool) -> None:
-        """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""
-        secs = self._start_secs if active and not self.is_open else ANSWER_SECS
-        self.active = active
-        self.is_open = self.is_open or active
-        question = self._ask_all("activate" if active else "deactivate", secs)
-        for link in question.awaited:
-            if link.state == "failed":
-                raise StormError(link.reason)
-
-    def read(self, component: str, key: bytes | None) -> list[bytes]:
-        """What the slots find of a component's state for a packed key, or for all."""
-        with self._changed:  # what a slot holds that is being started anew is not nothing
-            self._changed.wait_for(lambda: self._ending or not self._missing(), ANSWER_SECS)
-        question = self._ask_all("read", component=component, key=key)
-        if silent := sorted(set(self.slots) - set(question.replies)):
-            raise StormError(f"the state of {component!r} cannot be read now, slots {silent} do not answer: try again")
-        return [reply["found"] for reply in question.replies.values()]
-
-    def _missing(self) -> list[int]:
-        return [slot for slot, link in self.slots.items() if link is None or link.state != "ready"]
-
-    def _ask(self, kind: str, **content: Any) -> Question:
-        """Tell the slots to do something; they say when they have."""
-        with self._changed:
-            links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
-            self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
-            asked = next(self._questions)
-            question = self._asked[asked] = Question(set(links))
-        for link in links:
-            link.tell(kind, asked=asked, **content)
-        return question
-
-    def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> Question:
-        """Tell the slots something and wait until each has done it, is gone, or takes too long."""
-        question = self._ask(kind, **content)
-        with self._changed:
-            self._changed.wait_for(lambda: question.is_answered() or self._ending, secs)
-            if not question.is_answered() and not self._ending:
-                log.warning("slots %s are busy with user code: %s is not done yet", question.open_slots(), kind)
-        return question
 
     def finish(self, secs: float) -> None:
         """Commit once more, before everything ends."""
@@ -257,52 +87,6 @@ class Driver:
             self._finishing = self._keeper is not None and self.is_open
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._finishing or self._ending or self._lost, secs)
-
-    def stop(self, secs: float = 30.0) -> None:
-        """Have every slot close its components and end; what does not end is killed."""
-        with self._changed:
-            self._ending = True
-            links = [link for link in self.slots.values() if link is not None]
-            self._changed.notify_all()
-        for link in links:
-            link.tell("stop")
-        with self._changed:
-            self._changed.wait_for(lambda: all(link.state != "ready" for link in links), secs)
-        for link in links:
-            if link.state == "ready":
-                log.warning("slot %d does not end and is killed", link.slot)
-                link.kill()
-
-    # What else waits for slots: the threads that feed them.
-
-    def all_ready(self) -> list[SlotLink] | None:
-        """The slots by number, once all of them are there; None if the topology ends before that."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._ending or self._are_ready())
-            return None if self._ending else [link for link in self.slots.values() if link is not None]
-
-    def _are_ready(self) -> bool:
-        return not self._lost and all(link is not None and link.state == "ready" for link in self.slots.values())
-
-    def wait_for(self, condition: Callable[[], bool], secs: float | None = None) -> bool:
-        """Wait until what slots say makes `condition` true; False if the topology ends, or `secs` pass, before."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._ending or condition(), secs) and not self._ending
-
-    def collect(self) -> dict[int, dict[int, int]]:
-        """Have bolts set apart what they have collected; {slot: {task: rows}} of the slots that have done so."""
-        question = self._ask_all("collect")
-        return {slot: reply["rows"] for slot, reply in question.replies.items()}
-
-    def pause(self, secs: float) -> bool:
-        """Let `secs` pass; False if the topology ends."""
-        with self._changed:
-            return not self._changed.wait_for(lambda: self._ending, secs)
-
-    def nudge(self) -> None:
-        """Have those who wait look again."""
-        with self._changed:
-            self._changed.notify_all()
 
     # The loop; called in the thread of foreachBatch.
 
@@ -391,14 +175,6 @@ class Driver:
             raise StormError(why)
         log.warning("%s: all that has happened since the last commit is taken back", why)
         self._recover()
-
-    def look_for_silence(self) -> None:
-        """Kill slots of which nothing has been heard for too long: they hang as a whole, or their machine does."""
-        now = self._changed.monotonic()
-        for link in self.slots.values():
-            if link is not None and link.state == "ready" and now - link.heard_at > self._silence_secs:
-                link.reason = f"nothing was heard of it for {now - link.heard_at:.0f} s"
-                link.kill()
 
     def _run_job(self) -> None:
         with self._changed:

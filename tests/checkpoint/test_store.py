@@ -292,7 +292,7 @@ def test_what_a_dead_slot_has_left_behind_is_removed_and_no_other_file(files):
     log = CommitLog(CheckpointStore(files, "words"), "words", [[A], [B]])
     sides = [SlotCheckpoint(files, slot, log.assignment(slot), ValueCodec()) for slot in (0, 1)]
     written = [side.write(1, {task: b"\x90"}, {}, is_full=False) for side, task in zip(sides, (A, B), strict=True)]
-    log.commit(1, written, {})
+    log.commit(1, written, {}, batch_goes_on=False)
     for side, task in zip(sides, (A, B), strict=True):
         side.settle()
         side.write(2, {task: b"\x90"}, {}, is_full=False)
