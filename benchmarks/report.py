@@ -129,6 +129,11 @@ def millis(spread):
     return f"{spread.median:,.0f} ms ({spread.low:,.0f}–{spread.high:,.0f})"
 
 
+def fine_millis(spread):
+    """For what may take less than one."""
+    return f"{spread.median:,.1f} ms ({spread.low:,.1f}–{spread.high:,.1f})"
+
+
 def verdict(met, bar):
     return f"{bar}: {'met' if met else 'MISSED'}"
 
