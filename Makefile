@@ -70,6 +70,7 @@ layers: $(STAMP) ## check who imports whom
 
 bench: $(STAMP) $(PEERS_STAMP) ## run the benchmarks, alone on the machine: a quarter of an hour
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks.page
 
 # What is measured beside the engine has packages of its own, and shares the rest with .venv. Without network it is reported as missing.
 $(PEERS_STAMP): $(STAMP)

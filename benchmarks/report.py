@@ -82,6 +82,8 @@ class Result:
             "method": self.method,
             "environment": self.environment,
             "figures": self.figures,
+            "tables": [asdict(table) for table in self.tables],
+            "charts": [asdict(chart) for chart in self.charts],
         }
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
