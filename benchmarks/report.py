@@ -133,7 +133,7 @@ def millis(spread):
 
 def fine_millis(spread):
     """For what may take less than one."""
-    return f"{spread.median:,.1f} ms ({spread.low:,.1f}–{spread.high:,.1f})"
+    return f"{spread.median:,.2f} ms ({spread.low:,.2f}–{spread.high:,.2f})"
 
 
 def verdict(met, bar):
