@@ -15,12 +15,12 @@ WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench profile clean
+.PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench bench-peers profile clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, demo, bench and profile.'
+	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, demo, bench, bench-peers and profile.'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
@@ -70,6 +70,7 @@ layers: $(STAMP) ## check who imports whom
 
 bench: $(STAMP) $(PEERS_STAMP) ## run the benchmarks, alone on the machine: a quarter of an hour
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks.page
 
 # What is measured beside the engine has packages of its own, and shares the rest with .venv. Without network it is reported as missing.
 $(PEERS_STAMP): $(STAMP)
@@ -79,6 +80,20 @@ $(PEERS_STAMP): $(STAMP)
 	@for package in 'pandas<3' pyarrow pystorm; do \
 	    $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$package" || echo "$$package could not be installed" >&2; \
 	done
+	@touch $@
+
+bench-peers: $(STAMP) $(PEERS_STAMP) ## run the word count on Spark beside all its peers, which are installed first
+	@$(MAKE) --no-print-directory --keep-going $(PEERS)-bytewax/.setup-done $(PEERS)-pyflink/.setup-done || true
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks spark_word_count $(ARGS)
+
+# These need packages of versions that .venv does not have, so nothing is shared. What failed is tried again the next time.
+$(PEERS)-bytewax/.setup-done: PACKAGE := bytewax~=0.21
+$(PEERS)-pyflink/.setup-done: PACKAGE := apache-flink~=2.3
+$(PEERS)-%/.setup-done: $(STAMP)
+	@echo 'installing $(PACKAGE) into $(@D)'
+	@$(BIN)/python -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input '$(PACKAGE)' \
+	    || { echo '$(PACKAGE) could not be installed, and is missing from the figures' >&2; exit 1; }
 	@touch $@
 
 profile: $(STAMP) ## show where the time of the word count on Spark goes

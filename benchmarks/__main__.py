@@ -7,9 +7,13 @@ import sys
 from benchmarks import report
 
 LOCAL = (
+    "const_spout_only",
     "const_spout_null_bolt",
     "const_spout_id_bolt_null_bolt",
     "word_count",
+    "yahoo",
+    "top_k",
+    "join",
     "cost_per_tuple",
     "hot_path",
     "cores",

@@ -36,9 +36,10 @@ def environment(**packages):
 def described(env):
     """The environment as a line to read."""
     packages = ", ".join(f"{name} {number}" for name, number in env["packages"].items())
+    core = f", {env['core']} core" if "core" in env else ""  # older results are from before there were two
     return (
-        f"{env['cpu']}, {env['cores']} cores, {env['memory_gib']} GiB, {env['system']}; {env['python']}, {packages}, "
-        f"{env['core']} core; commit {env['commit']}, {env['date']}"
+        f"{env['cpu']}, {env['cores']} cores, {env['memory_gib']} GiB, {env['system']}; {env['python']}, {packages}"
+        f"{core}; commit {env['commit']}, {env['date']}"
     )
 
 

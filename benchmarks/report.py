@@ -82,6 +82,8 @@ class Result:
             "method": self.method,
             "environment": self.environment,
             "figures": self.figures,
+            "tables": [asdict(table) for table in self.tables],
+            "charts": [asdict(chart) for chart in self.charts],
         }
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
@@ -127,6 +129,11 @@ def ratio(spread):
 
 def millis(spread):
     return f"{spread.median:,.0f} ms ({spread.low:,.0f}–{spread.high:,.0f})"
+
+
+def fine_millis(spread):
+    """For what may take less than one."""
+    return f"{spread.median:,.2f} ms ({spread.low:,.2f}–{spread.high:,.2f})"
 
 
 def verdict(met, bar):

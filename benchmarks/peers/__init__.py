@@ -1,4 +1,4 @@
-"""Others that count the same words, each a program of its own in an environment of its own, `.bench-venv`.
+"""Others that count the same words, each a program of its own, in environments apart from that of the engine.
 
 A peer is asked by a line on its standard input, `{"secs": 5}`, and answers with a line `{"words": …, "secs": …}`: how
 many words it moved in about that time, once warm. While it is not asked it rests.
@@ -9,10 +9,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
-from benchmarks.machine import ROOT
-
-PYTHON = ROOT / ".bench-venv" / "bin" / "python"
+ROOT = Path(__file__).resolve().parents[2]  # not by `machine`, whose imports an environment need not have
+SHARED, APART = ".bench-venv", {"bytewax_count": ".bench-venv-bytewax", "pyflink_count": ".bench-venv-pyflink"}
 
 
 class MissingPeerError(Exception):
@@ -23,17 +23,19 @@ class Peer:
     """The program `benchmarks.peers.<name>`, started now and ended with the `with`."""
 
     def __init__(self, name, *packages):
-        if not PYTHON.exists():
-            raise MissingPeerError("`make bench` has not made .bench-venv")
-        self.versions = versions(packages)
+        home = APART.get(name, SHARED)
+        python = ROOT / home / "bin" / "python"
+        if not python.exists():
+            raise MissingPeerError(f"`make {'bench-peers' if name in APART else 'bench'}` has not made {home}")
+        self.versions = versions(python, packages)
         lacking = [package for package in packages if package not in self.versions]
         if lacking:
             raise MissingPeerError(f"{', '.join(lacking)} could not be installed")
-        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(PYTHON)}
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
         self.name = name
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the peer
         self._process = subprocess.Popen(
-            [PYTHON, "-m", f"benchmarks.peers.{name}"],
+            [python, "-m", f"benchmarks.peers.{name}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -74,9 +76,9 @@ print(json.dumps({name: installed[name] for name in sys.argv[1:] if name in inst
 """
 
 
-def versions(packages):
-    """{package: its version in the environment of the peers}, without those that it lacks."""
-    asked = subprocess.run([PYTHON, "-c", ASK_VERSIONS, *packages], capture_output=True, text=True, check=True)
+def versions(python, packages):
+    """{package: its version in the environment of that Python}, without those that it lacks."""
+    asked = subprocess.run([python, "-c", ASK_VERSIONS, *packages], capture_output=True, text=True, check=True)
     return json.loads(asked.stdout)
 
 

@@ -1,0 +1,111 @@
+"""How many rows of two streams are joined in a second, each result anchored to both of its rows?
+
+Orders and payments go to the bolt `join` by their number; the first to come waits, unacked, for the other.
+"""
+
+import functools
+import math
+
+from benchmarks import meter, report, workload
+from benchmarks.components import CollectingBolt, NumberingSpout
+from pystorm_spark import Fields, TopologyBuilder
+
+CONF = {}
+AT_ONCE = 10  # orders, then their payments: the last one first
+ROOTS_IN_CALL = 2 * AT_ONCE
+CUSTOMERS = 100
+TASKS = 2  # of the bolt that joins
+
+
+def order(number):
+    return [number, number * 7919 % CUSTOMERS, number * 31 % 997]
+
+
+def payment(number):
+    return [number, number * 17 % 991]
+
+
+class ShopSpout(NumberingSpout):
+    """Emits orders and payments; none waits for one of a later call, so that it can stop after any."""
+
+    outputs = {"orders": ["number", "customer", "price"], "payments": ["number", "paid"]}
+
+    def next_tuple(self):
+        root = self.number
+        if root < self.limit:
+            first = root // 2
+            for number in range(first, first + AT_ONCE):
+                self.collector.emit(order(number), stream="orders", message_id=root)
+                root += 1
+            for number in reversed(range(first, first + AT_ONCE)):
+                self.collector.emit(payment(number), stream="payments", message_id=root)
+                root += 1
+            self.number = root
+
+
+class JoinBolt(CollectingBolt):
+    outputs = ["customer", "price", "paid"]
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.waiting = {}
+
+    def execute(self, tup):
+        other = self.waiting.pop(tup.values[0], None)
+        if other is None:
+            self.waiting[tup.values[0]] = tup
+            return
+        ordered, paid = (tup, other) if tup.source_stream_id == "orders" else (other, tup)
+        self.collector.emit([*ordered.values[1:], paid.values[1]], anchors=[ordered, paid])
+        self.collector.ack(ordered)
+        self.collector.ack(paid)
+
+
+class TotalBolt(CollectingBolt):
+    """Keeps for each customer the number of orders, and the sums of what they cost and what was paid."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.totals = {}
+
+    def execute(self, tup):
+        add(self.totals, *tup.values)
+        self.collector.ack(tup)
+
+    def cleanup(self):
+        workload.tell(self.folder, "totals", self.totals)
+
+
+def add(totals, customer, price, paid):
+    orders, prices, payments = totals.get(customer, (0, 0, 0))
+    totals[customer] = (orders + 1, prices + price, payments + paid)
+
+
+def spout(folder, limit=math.inf):
+    return ShopSpout(limit)
+
+
+def topology(spout, folder):
+    builder = TopologyBuilder()
+    builder.set_spout(meter.SPOUT, spout)
+    joined = builder.set_bolt("join", JoinBolt(), TASKS)
+    joined.fields_grouping(meter.SPOUT, Fields("number"), "orders")
+    joined.fields_grouping(meter.SPOUT, Fields("number"), "payments")
+    builder.set_bolt("total", TotalBolt(folder)).global_grouping("join")
+    return builder.create_topology()
+
+
+def check(emitted, folder):
+    """Every order met its payment, once."""
+    (found,) = workload.told(folder, "totals")
+    expected = {}
+    for number in range(emitted // 2):
+        add(expected, *order(number)[1:], payment(number)[1])
+    workload.expect("the orders, prices and payments of the customers", found, expected)
+
+
+if __name__ == "__main__":
+    report.answer(functools.partial(workload.measure, "join"))

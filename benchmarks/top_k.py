@@ -1,0 +1,147 @@
+"""How many words a second are counted in a sliding window of which the top words are told at every tick?
+
+The words go to the tasks of `count` by fields grouping. At a tick each of them emits the top words of its last ticks,
+and `rank` merges them.
+"""
+
+import functools
+import heapq
+import math
+import random
+from collections import Counter, deque
+
+from benchmarks import meter, report, workload
+from benchmarks.components import CollectingBolt, NumberingSpout
+from benchmarks.reference_loop import VOCABULARY
+from pystorm_spark import Config, Fields, TickAwareBolt, TopologyBuilder
+
+CONF = {}
+ROOTS_IN_CALL = 1
+TICK_SECS = 0.1
+WINDOW = 5  # ticks
+TOP = 10
+TASKS = 2  # of the bolt that counts
+_rng = random.Random(0)
+# As in a language, some words are much more frequent than others.
+WORDS = _rng.choices(VOCABULARY, [1 / rank for rank in range(1, len(VOCABULARY) + 1)], k=50_000)
+
+
+def word(number):
+    return WORDS[number % len(WORDS)]
+
+
+def best(counts):
+    """The most frequent words; of those that are as frequent, the first by name."""
+    return heapq.nsmallest(TOP, counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def merged(rankings):
+    return best(dict(entry for ranking in rankings for entry in ranking))
+
+
+class WordSpout(NumberingSpout):
+    outputs = ["word"]
+
+    def next_tuple(self):
+        if self.number < self.limit:
+            self.collector.emit([word(self.number)], message_id=self.number)
+            self.number += 1
+
+
+class RollingCountBolt(TickAwareBolt):
+    outputs = ["tick", "ranking"]
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def component_configuration(self):
+        return {Config.TOPOLOGY_TICK_TUPLE_FREQ_SECS: TICK_SECS}
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.task = context.this_task_id
+        self.window = deque([{}], maxlen=WINDOW)  # the oldest falls out by itself
+        self.words, self.seen = set(), 0
+        self.ticks = []  # how many words had been seen, and the ranking told
+
+    def process(self, tup):
+        word, counts = tup.values[0], self.window[-1]
+        counts[word] = counts.get(word, 0) + 1
+        self.collector.ack(tup)
+
+    def on_tick(self, tup):
+        newest = self.window[-1]
+        self.words.update(newest)
+        self.seen += sum(newest.values())
+        counts = Counter()
+        for each in self.window:
+            counts.update(each)
+        ranking = best(counts)
+        self.collector.emit([len(self.ticks), ranking])
+        self.ticks.append((self.seen, ranking))
+        self.window.append({})
+        self.collector.ack(tup)
+
+    def cleanup(self):
+        newest = self.window[-1]
+        told = (self.task, self.words.union(newest), self.seen + sum(newest.values()), self.ticks)
+        workload.tell(self.folder, "counts", told)
+
+
+class RankBolt(CollectingBolt):
+    def __init__(self, folder):
+        self.folder = folder
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.rankings = {}  # {task of `count`: the last it has told}
+        self.heard = []  # (task, its tick, the top words of all then)
+
+    def execute(self, tup):
+        tick, ranking = tup.values
+        self.rankings[tup.source_task] = ranking
+        self.heard.append((tup.source_task, tick, merged(self.rankings.values())))
+        self.collector.ack(tup)
+
+    def cleanup(self):
+        workload.tell(self.folder, "ranks", self.heard)
+
+
+def spout(folder, limit=math.inf):
+    return WordSpout(limit)
+
+
+def topology(spout, folder):
+    builder = TopologyBuilder()
+    builder.set_spout(meter.SPOUT, spout)
+    builder.set_bolt("count", RollingCountBolt(folder), TASKS).fields_grouping(meter.SPOUT, Fields("word"))
+    builder.set_bolt("rank", RankBolt(folder)).global_grouping("count")
+    return builder.create_topology()
+
+
+def check(emitted, folder):
+    """Whenever a tick came, the rankings told are those of the words before it."""
+    counts = workload.told(folder, "counts")
+    workload.expect("the words seen", sum(seen for _, _, seen, _ in counts), emitted)
+    for _, words, _, ticks in counts:
+        mine = [each for each in map(word, range(emitted)) if each in words]  # a task sees its words in their order
+        ends = [seen for seen, _ in ticks]
+        begins = [0] * WINDOW + ends
+        for (end, ranking), begin in zip(ticks, begins, strict=False):
+            workload.expect("the top words of a task", ranking, best(Counter(mine[begin:end])))
+    (heard,) = workload.told(folder, "ranks")
+    _check_ranks(heard, {task: [ranking for _, ranking in ticks] for task, _, _, ticks in counts})
+
+
+def _check_ranks(heard, told):
+    """`rank` has heard of every tick in its order, but perhaps not of the last ones when all was ended."""
+    rankings, ticks = {}, dict.fromkeys(told, 0)
+    for task, tick, found in heard:
+        workload.expect("the ticks of a task", tick, ticks[task])
+        ticks[task] += 1
+        rankings[task] = told[task][tick]
+        workload.expect("the top words", found, merged(rankings.values()))
+
+
+if __name__ == "__main__":
+    report.answer(functools.partial(workload.measure, "top_k"))

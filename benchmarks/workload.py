@@ -1,0 +1,225 @@
+"""The figures of a workload on `LocalCluster`: rate and cost at saturation, latency at half load, peak of memory.
+
+A workload is a module with `spout(folder, limit)`, whose message ids are numbers from 0 on, `ROOTS_IN_CALL` of its
+`next_tuple`, `topology(spout, folder)`, the `CONF` it needs, and `check(emitted, folder)`, which holds what its tasks
+have told in `folder` against a plain count.
+"""
+
+import math
+import pickle
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks import meter, report
+from benchmarks.meter import SPOUT, Spread
+from benchmarks.spark_components import percentile
+from pystorm_spark import LocalCluster, Spout
+
+ROUNDS = 3
+PATIENCE_SECS = 60.0  # for what is in flight to arrive
+COLUMNS = ["", "tuples/s", "p50", "p99", "CPU s/million", "peak RSS"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long everything is measured."""
+
+    warm_up_secs: float
+    secs: float
+    paced_secs: float
+
+
+WHOLE = Plan(warm_up_secs=0.5, secs=2.0, paced_secs=3.0)
+QUICK = Plan(warm_up_secs=0.2, secs=0.5, paced_secs=0.5)
+
+
+def method(plan):
+    return (
+        f"Median of {ROUNDS} rounds, each in a process of its own, with the quartiles in brackets. *Tuples/s*: what "
+        f"the spout emitted and saw acked in {plan.secs:g} s at saturation after {plan.warm_up_secs:g} s of warm-up, "
+        "by seconds of CPU; *CPU s/million* is the same turned round, the seconds of CPU for a million of them. "
+        "*p50* and *p99*: complete latency from the time a tuple was due, in a topology of its own that is offered "
+        f"half of what it can do, for {plan.paced_secs:g} s; what it can do is measured before, by the clock on the "
+        "wall, for a spout that notes latencies does less. *Peak RSS* is that of the whole process at saturation. The "
+        "answers of all topologies were held against a plain count."
+    )
+
+
+class PacedSpout(Spout):
+    """Calls another spout `rate` times a second until it has emitted its `limit`, and tells how long each root took.
+
+    A call that comes late still counts from the time it was due.
+    """
+
+    def __init__(self, spout, roots_in_call, rate, folder):
+        self.spout, self.roots_in_call, self.folder = spout, roots_in_call, folder
+        self.every = roots_in_call / rate
+
+    def declare_output_fields(self, declarer):
+        self.spout.declare_output_fields(declarer)
+
+    def open(self, conf, context, collector):
+        self.spout.open(conf, context, collector)
+        self.latencies = {}
+
+    def activate(self):
+        self.began = self.due = time.monotonic()
+
+    def next_tuple(self):
+        if self.due <= time.monotonic():
+            self.due += self.every
+            self.spout.next_tuple()
+
+    def ack(self, message_id):
+        due = self.began + message_id // self.roots_in_call * self.every
+        self.latencies[message_id] = time.monotonic() - due
+
+    def close(self):
+        self.spout.close()
+        tell(self.folder, "latencies", self.latencies)
+
+
+def tell(folder, name, answer):
+    """Keep what a task has found, for the check."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}-", delete=False) as file:
+        pickle.dump(answer, file)
+
+
+def told(folder, name):
+    """What all tasks have told under that name."""
+    return [pickle.loads(path.read_bytes()) for path in sorted(Path(folder).glob(f"{name}-*"))]
+
+
+def expect(what, found, expected):
+    if found != expected:
+        raise RuntimeError(f"{what}: the topology has found {str(found)[:200]}, a plain count {str(expected)[:200]}")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a topology has done between two moments: roots acked, and how long that took by both clocks."""
+
+    roots: int
+    secs: float
+    cpu_secs: float
+
+
+def saturated(workload, plan, noting=False):
+    """(as many roots as it can, the peak of memory by then); `noting` with the spout that notes latencies."""
+    with tempfile.TemporaryDirectory() as folder:
+        with LocalCluster() as cluster:
+            spout = workload.spout(folder)
+            if noting:
+                spout = PacedSpout(spout, workload.ROOTS_IN_CALL, math.inf, folder)
+            run = _Run(cluster, workload, spout, folder)
+            run.active_for(plan.warm_up_secs)
+            load, peak = run.active_for(plan.secs), _peak_rss()
+            emitted = run.acked()
+        workload.check(emitted, folder)
+    return load, peak
+
+
+def paced(workload, rate, limit):
+    """The latency in seconds of each of `limit` roots at `rate` a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        with LocalCluster() as cluster:
+            spout = PacedSpout(workload.spout(folder, limit), workload.ROOTS_IN_CALL, rate, folder)
+            _Run(cluster, workload, spout, folder).active_until(limit)
+        workload.check(limit, folder)
+        (latencies,) = told(folder, "latencies")
+    expect("the roots acked", sorted(latencies), list(range(limit)))
+    return list(latencies.values())
+
+
+class _Run:
+    """A topology that is active now and then."""
+
+    def __init__(self, cluster, workload, spout, folder):
+        self._cluster = cluster
+        conf = {**meter.CONF, **workload.CONF}
+        cluster.submit_topology("workload", conf, workload.topology(spout, folder), active=False)
+
+    def active_for(self, secs):
+        return self._active(lambda: time.sleep(secs))
+
+    def active_until(self, roots):
+        return self._active(lambda: self._wait(lambda: self.acked() == roots))
+
+    def _active(self, wait):
+        before, began, began_cpu = self.acked(), time.monotonic(), time.process_time()
+        self._cluster.activate("workload")
+        wait()
+        self._cluster.deactivate("workload")
+        self._wait(lambda: not self._info().pending)
+        return Load(self.acked() - before, time.monotonic() - began, time.process_time() - began_cpu)
+
+    def _wait(self, done):
+        deadline = time.monotonic() + PATIENCE_SECS
+        while not done():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self._info().pending} roots are pending after {PATIENCE_SECS:.0f} s")
+            time.sleep(0.005)
+
+    def acked(self):
+        return self._info().components[SPOUT].acked
+
+    def _info(self):
+        info = self._cluster.topology_info("workload")
+        troubles = [error for component in info.components.values() for error in component.errors]
+        if troubles or any(component.failed for component in info.components.values()):
+            raise RuntimeError(f"the figures mean nothing, for tuples have failed: {troubles[:1]}")
+        return info
+
+
+def measure(name, quick=False):
+    """The result of the workload `benchmarks.<name>`."""
+    plan = QUICK if quick else WHOLE
+    rounds = [_alone(name, plan) for _ in range(ROUNDS)]
+    figures = {key: Spread.of([each[key] for each in rounds]) for key in rounds[0]}
+    row = [
+        name,
+        report.rate(figures["tuples_per_s"]),
+        report.fine_millis(figures["p50_ms"]),
+        report.fine_millis(figures["p99_ms"]),
+        report.ratio(figures["cpu_secs_per_million"]),
+        f"{figures['peak_rss_mib'].median:,.0f} MiB",
+    ]
+    question = report.first_line(import_module(f"benchmarks.{name}").__doc__)
+    kept = {key: asdict(spread) for key, spread in figures.items()}
+    return report.Result(name, question, method(plan), [report.Table(COLUMNS, [row])], kept)
+
+
+def _alone(name, plan):
+    """The figures of one round, in a new process: its peak of memory is that of the workload."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_round, (name, plan))
+
+
+def _round(name, plan):
+    workload = import_module(f"benchmarks.{name}")
+    most, peak = saturated(workload, plan)
+    noting, _ = saturated(workload, plan, noting=True)
+    rate = noting.roots / noting.secs / 2
+    calls = math.ceil(rate * plan.paced_secs / workload.ROOTS_IN_CALL)
+    latencies = paced(workload, rate, calls * workload.ROOTS_IN_CALL)
+    return {
+        "tuples_per_s": most.roots / most.cpu_secs,
+        "offered_per_s": rate,
+        "p50_ms": 1000 * percentile(latencies, 50),
+        "p99_ms": 1000 * percentile(latencies, 99),
+        "cpu_secs_per_million": 1e6 * most.cpu_secs / most.roots,
+        "peak_rss_mib": peak / 2**20,
+    }
+
+
+def _peak_rss():
+    """Not `getrusage`, whose peak begins with that of the process that started this one."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        raise OSError("the peak memory of a process is read from /proc, which this system does not have")
+    (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024

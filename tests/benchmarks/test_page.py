@@ -1,0 +1,95 @@
+"""The page of the benchmarks shows what is kept, and needs nothing from outside."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from benchmarks import page, report
+
+ENVIRONMENT = {
+    "cpu": "a fast one",
+    "cores": 2,
+    "memory_gib": 4.0,
+    "system": "Linux",
+    "python": "CPython",
+    "packages": {"pystorm-spark": "1.0"},
+    "core": "compiled",
+    "commit": "abc",
+    "date": "2020-01-01",
+}
+SPREAD = {"median": 20_000.0, "low": 10_000.0, "high": 30_000.0, "samples": 3}
+
+
+class Reader(HTMLParser):
+    """The elements of a page, all of which must be closed, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def tags(self):
+        return {tag for tag, _ in self.elements}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(report, "_put", lambda name, text: None)
+    table = report.Table(["", "rate", "bar"], [["a < b", "20 k (1–2)", "≥ 1: met"], ["c", "10 k", "≥ 9: MISSED"]])
+    chart = report.Chart("by size", ["1", "2"], [1.0, 2.0])
+    figures = {page.WORKLOADS: SPREAD}
+    report.Result("yahoo", "How `many`?", "In *rounds*.", [table], figures, [chart], ENVIRONMENT).write()
+    report.Result("join", "How long?", "So.", [table], {page.PEERS: {"it": SPREAD}}, (), ENVIRONMENT).write()
+    return page.kept_results(tmp_path)
+
+
+def test_the_page_shows_tables_charts_and_where_they_were_measured(results):
+    seen = Reader(page.html(results))
+    for words in ("a < b", "20 k (1–2)", "≥ 9: MISSED", "many", "by size", "2.00", "10 k"):
+        assert words in seen.words
+    assert any("a fast one" in words for words in seen.words)
+    assert {"table", "svg", "rect", "circle", "code", "em"} <= seen.tags()
+
+
+def test_the_page_needs_nothing_from_outside(results):
+    seen = Reader(page.html(results))
+    assert not {"script", "link", "img", "iframe"} & seen.tags()
+    links = [attrs["href"] for tag, attrs in seen.elements if tag == "a"]
+    assert links == ["#yahoo", "#join"]
+    assert {attrs["id"] for tag, attrs in seen.elements if tag == "h2"} == {"yahoo", "join"}
+
+
+def test_bars_are_as_long_as_their_figures_are_large(results):
+    seen = Reader(page.html({"yahoo": results["yahoo"]}))
+    widths = [attrs["width"] for tag, attrs in seen.elements if tag == "rect" and attrs["height"] == "4"]
+    assert widths == ["80.0", "40.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("407 k (380–429)", 407_000), ("1,902", 1902), ("+447", 447), ("0.2 ms", 0.2), ("≥ 0.6: met", None), ("", None)],
+)
+def test_a_cell_has_the_number_it_begins_with(text, number):
+    assert page.figure(text) == number
+
+
+def test_a_page_can_be_made_of_the_results_that_are_published():
+    published = page.kept_results(report.RESULTS)
+    assert published
+    Reader(page.html(published))
