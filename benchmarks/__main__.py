@@ -18,6 +18,8 @@ LOCAL = (
     "hot_path",
     "cores",
     "pending_memory",
+    "stateful_word_count",
+    "state_size",
 )
 SPARK = (
     "spark_word_count",
