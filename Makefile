@@ -14,6 +14,9 @@ WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &
 # Without it Spark starts its Python workers with the first `python3` on PATH.
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 
+PYTEST = $(BIN)/python -m pytest
+OR_NONE = || [ $$? = 5 ]  # ARGS may choose tests of one kind only
+
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench bench-peers profile clean
 
@@ -39,13 +42,14 @@ $(STAMP): setup.cfg setup.py Makefile pystorm_spark/_core.c
 	@$(BIN)/python -c 'from pystorm_spark.core import CORE; print("the %s core runs%s" % (CORE, "" if CORE == "compiled" else ": a C compiler and the headers of Python would make a quicker one"))'
 
 test: $(STAMP) ## run all tests
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+	@$(PYTEST) -n auto -m 'not spark' $(ARGS) $(OR_NONE)
+	@$(WITH_JAVA) $(PYTEST) -m spark $(ARGS) $(OR_NONE)
 
 test-pure: $(STAMP) ## run the tests that need no Spark: seconds
-	@$(BIN)/python -m pytest -m 'not spark and not slow' $(ARGS)
+	@$(PYTEST) -n auto -m 'not spark and not slow' $(ARGS)
 
 test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core: seconds
-	@PYSTORM_SPARK_PURE=1 $(BIN)/python -m pytest -m 'not spark' tests/runtime tests/behaviour $(ARGS)
+	@PYSTORM_SPARK_PURE=1 $(PYTEST) -n auto -m 'not spark' tests/runtime tests/behaviour $(ARGS)
 
 demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)

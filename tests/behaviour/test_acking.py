@@ -22,6 +22,7 @@ from tests.behaviour.probes import (
     numbers,
     passes_on,
 )
+from tests.ids import shown
 
 VALUE = ["value"]
 
@@ -214,7 +215,7 @@ def test_an_unanchored_tuple_is_not_part_of_the_tree(cluster):
     assert component(cluster, "b").failed == 2
 
 
-@pytest.mark.parametrize("anchors", [[], (), None, set()], ids=repr)
+@pytest.mark.parametrize("anchors", [[], (), None, set()], ids=shown)
 def test_no_anchors_is_unanchored(cluster, anchors):
     def execute(bolt, tup):
         bolt.collector.emit(tup.values, anchors=anchors)
@@ -371,7 +372,7 @@ def test_one_of_two_trees_with_the_same_id_may_fail(cluster):
     assert (noted("acked"), noted("failed")) == (["same"], ["same"])
 
 
-@pytest.mark.parametrize("message_id", [0, "", False, 0.0, (), b"", [], {}], ids=repr)
+@pytest.mark.parametrize("message_id", [0, "", False, 0.0, (), b"", [], {}], ids=shown)
 def test_a_falsy_message_id_is_an_id(cluster, message_id):
     run(cluster, chain(Rows([["a"]], ids=[message_id]), Does(acks)))
 
@@ -555,7 +556,7 @@ def test_a_tuple_tells_the_roots_that_it_belongs_to(cluster):
     assert sorted(noted("acked")) == [0, 1]
 
 
-@pytest.mark.parametrize("wrong", [None, 7, "tuple", ["a"]], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 7, "tuple", ["a"]], ids=shown)
 @pytest.mark.parametrize("verb", ["ack", "fail", "reset_timeout"])
 def test_settling_what_is_no_tuple_is_a_type_error(cluster, verb, wrong):
     def execute(bolt, tup):
@@ -570,7 +571,7 @@ def test_settling_what_is_no_tuple_is_a_type_error(cluster, verb, wrong):
     assert repr(wrong) in str(outcome)
 
 
-@pytest.mark.parametrize("wrong", [7, "abc", ["a"], [None]], ids=repr)
+@pytest.mark.parametrize("wrong", [7, "abc", ["a"], [None]], ids=shown)
 def test_anchoring_to_what_is_no_tuple_is_an_emit_error(cluster, wrong):
     def execute(bolt, tup):
         attempt("outcome", lambda: bolt.collector.emit(["x"], anchors=wrong))

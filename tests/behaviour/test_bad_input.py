@@ -23,6 +23,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import ONE_PROCESS, advance, chain, component, run
 from tests.behaviour.probes import Does, Fed, Rows, Sink, acks, attempt, holds, note, noted, numbers, passes_on
+from tests.ids import shown
 
 SERIALIZE = {"topology.testing.always.try.serialize": True}
 BY_REFERENCE_AND_PACKED = pytest.mark.parametrize("conf", [None, SERIALIZE], ids=["by reference", "packed"])
@@ -265,7 +266,7 @@ def test_an_unknown_field_is_also_a_key_error():
     assert issubclass(UnknownFieldError, StormError)
 
 
-@pytest.mark.parametrize("fields", [["a", "a"], ["a", "b", "a"]], ids=repr)
+@pytest.mark.parametrize("fields", [["a", "a"], ["a", "b", "a"]], ids=shown)
 def test_a_field_that_is_declared_twice_is_refused(fields):
     with pytest.raises(InvalidTopologyError, match=r"'spout'.*duplicate field 'a'"):
         chain(Rows([], fields))
@@ -407,7 +408,7 @@ def test_super_init_is_never_required(cluster):
 # Topologies that cannot be.
 
 
-@pytest.mark.parametrize("parallelism", [0, -1, 1.5, True, False, 10**9, "2", [2], 2.0, math.nan], ids=repr)
+@pytest.mark.parametrize("parallelism", [0, -1, 1.5, True, False, 10**9, "2", [2], 2.0, math.nan], ids=shown)
 @pytest.mark.parametrize("kind", ["spout", "bolt"])
 def test_an_impossible_parallelism_is_refused(kind, parallelism):
     builder = TopologyBuilder()
@@ -421,7 +422,7 @@ def test_an_impossible_parallelism_is_refused(kind, parallelism):
     assert repr(parallelism) in str(raised.value)
 
 
-@pytest.mark.parametrize("number", [0, -1, 1.5, True, 10**9, "2"], ids=repr)
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, 10**9, "2"], ids=shown)
 @pytest.mark.parametrize("setter", ["set_num_tasks", "set_max_task_parallelism"])
 def test_an_impossible_number_of_tasks_is_refused(setter, number):
     builder = TopologyBuilder()
@@ -432,7 +433,7 @@ def test_an_impossible_number_of_tasks_is_refused(setter, number):
 
 
 @pytest.mark.parametrize("key", ["topology.tasks", "topology.max.task.parallelism"])
-@pytest.mark.parametrize("number", [-1, 1.5, 10**9, "2"], ids=repr)
+@pytest.mark.parametrize("number", [-1, 1.5, 10**9, "2"], ids=shown)
 def test_an_impossible_number_of_tasks_in_a_components_own_configuration_is_refused(key, number):
     class Configured(Sink):
         def component_configuration(self):
@@ -450,7 +451,7 @@ def test_no_parallelism_is_one_task(cluster):
     assert component(cluster, "spout").tasks == 1
 
 
-@pytest.mark.parametrize("id_", ["", "__mine", None, 5, b"bytes", ["list"]], ids=repr)
+@pytest.mark.parametrize("id_", ["", "__mine", None, 5, b"bytes", ["list"]], ids=shown)
 def test_an_impossible_component_id_is_refused(id_):
     builder = TopologyBuilder()
     builder.set_spout(id_, numbers(1))
@@ -478,7 +479,7 @@ def test_two_components_of_one_id_are_refused():
         builder.create_topology()
 
 
-@pytest.mark.parametrize("wrong", [None, "spout", 5, Sink(), Rows, Sink], ids=lambda w: getattr(w, "__name__", repr(w)))
+@pytest.mark.parametrize("wrong", [None, "spout", 5, Sink(), Rows, Sink], ids=shown)
 def test_what_is_no_spout_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", wrong)
@@ -487,7 +488,7 @@ def test_what_is_no_spout_is_refused(wrong):
         builder.create_topology()
 
 
-@pytest.mark.parametrize("wrong", [None, "bolt", 5, numbers(1), Sink], ids=lambda w: getattr(w, "__name__", repr(w)))
+@pytest.mark.parametrize("wrong", [None, "bolt", 5, numbers(1), Sink], ids=shown)
 def test_what_is_no_bolt_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(1))
@@ -607,7 +608,7 @@ def test_a_bolt_that_never_acks_stalls_only_its_own_trees(cluster):
         ("my.own", math.nan),
         ("my.own", [{"deep": {1: 2}}]),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_wrong_configuration_value_is_refused_with_its_key(cluster, key, value):
     with pytest.raises(InvalidConfigError) as raised:
@@ -617,7 +618,7 @@ def test_a_wrong_configuration_value_is_refused_with_its_key(cluster, key, value
     assert cluster.list_topologies() == []
 
 
-@pytest.mark.parametrize("key", [5, None, ("a", "b")], ids=repr)
+@pytest.mark.parametrize("key", [5, None, ("a", "b")], ids=shown)
 def test_a_configuration_key_must_be_text(cluster, key):
     with pytest.raises(InvalidConfigError, match="key"):
         cluster.submit_topology("topology", {key: 1}, chain(numbers(1)))

@@ -22,6 +22,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import STANDING_TIME, advance, chain, component, run, run_until_idle
 from tests.behaviour.probes import Does, Replaying, Rows, Sink, Starts, note, noted, numbers, passes_on
+from tests.ids import shown
 
 KINDS = [ValueError, SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit, RecursionError, MemoryError]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -55,7 +56,7 @@ def test_an_exception_while_building_names_component_and_method(base, method, ki
         builder.create_topology()
 
 
-@pytest.mark.parametrize("conf", [["a"], "topology.debug", 5, [("topology.debug", True)]], ids=repr)
+@pytest.mark.parametrize("conf", [["a"], "topology.debug", 5, [("topology.debug", True)]], ids=shown)
 def test_a_component_configuration_that_is_no_mapping_names_the_component(conf):
     class Wrong(Sink):
         def component_configuration(self):
@@ -594,7 +595,7 @@ def test_a_spout_and_a_basic_bolt_can_report_errors(cluster):
     assert noted("acked") == [1]
 
 
-@pytest.mark.parametrize("wrong", ["text", None, 5, ValueError], ids=repr)
+@pytest.mark.parametrize("wrong", ["text", None, 5, ValueError], ids=shown)
 def test_reporting_what_is_no_exception_is_told_and_harmless(cluster, wrong):
     def execute(bolt, tup):
         bolt.collector.report_error(wrong)

@@ -9,6 +9,7 @@ import pytest
 from pystorm_spark import InvalidTopologyError, LambdaBolt, TopologyBuilder, Values
 from tests.behaviour.engine import chain, component, run
 from tests.behaviour.probes import Does, Sink, fails, note, noted, numbers
+from tests.ids import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,7 @@ def test_a_function_of_a_tuple_becomes_a_bolt_without_outputs(cluster):
     assert noted("acked") == [0, 1]
 
 
-@pytest.mark.parametrize("fields", ["value", ["value"], ("value",)], ids=repr)
+@pytest.mark.parametrize("fields", ["value", ["value"], ("value",)], ids=shown)
 def test_a_lambda_bolt_declares_its_fields(cluster, fields):
     run(cluster, chain(numbers(1), LambdaBolt(lambda tup, collector: collector.emit(Values("x")), fields), Sink()))
 

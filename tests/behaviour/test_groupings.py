@@ -10,6 +10,7 @@ import pytest
 from pystorm_spark import CustomStreamGrouping, EmitError, Fields, GlobalStreamId, InvalidTopologyError, TopologyBuilder
 from tests.behaviour.engine import component, run
 from tests.behaviour.probes import Does, Rows, Sink, Starts, attempt, note, noted, numbers, passes_on
+from tests.ids import shown
 
 EQUALLY_NEAR = {"topology.workers": 1}  # shuffle prefers the tasks in the same process
 
@@ -128,7 +129,7 @@ def test_all_grouping_fields_together_are_the_key(cluster):
         (datetime.date(2024, 1, 1), datetime.date(2024, 1, 1)),
         (b"abc", bytearray(b"abc")),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_keys_that_are_equal_values_go_to_one_task(cluster, keys):
     run(cluster, one_bolt(rows(*keys), 16, lambda bolt: bolt.fields_grouping("spout", "value")))
@@ -326,7 +327,7 @@ def test_each_task_that_emits_has_a_custom_grouping_of_its_own(cluster):
     assert sorted(noted("count")) == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("chosen", [[99], [0], ["2"], None, 2, [[2]], [None]], ids=repr)
+@pytest.mark.parametrize("chosen", [[99], [0], ["2"], None, 2, [[2]], [None]], ids=shown)
 def test_a_custom_grouping_that_chooses_what_is_no_target_is_an_emit_error(cluster, chosen):
     class Wrong(CustomStreamGrouping):
         def choose_tasks(self, task_id, values):

@@ -13,6 +13,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import advance, chain, run
 from tests.behaviour.probes import Does, Fed, Rows, Sink, acks, fails, holds, note, noted, numbers
+from tests.ids import shown
 
 
 class Notes(TaskHook):
@@ -273,7 +274,7 @@ def test_a_worker_hook_that_raises_at_the_end_is_logged(cluster, caplog):
     assert ("shutdown",) in noted("calls")
 
 
-@pytest.mark.parametrize("wrong", [None, "hook", NotesWorker], ids=repr)
+@pytest.mark.parametrize("wrong", [None, "hook", NotesWorker], ids=shown)
 def test_what_is_no_worker_hook_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", Fed())

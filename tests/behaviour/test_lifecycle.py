@@ -22,6 +22,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import NEVER_AT_REST, STANDING_TIME, advance, chain, component, run, run_until_idle
 from tests.behaviour.probes import Does, Fed, Rows, Sink, feed, holds, note, noted, numbers, passes_on
+from tests.ids import shown
 
 
 class Living(Rows):
@@ -72,7 +73,7 @@ def test_a_second_topology_of_the_same_name_is_refused(cluster):
     assert sorted(noted("calls")) == ["activate", "open", "prepare"]
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a.b", "a:b", "a\\b", None, 5, b"name", ["name"]], ids=repr)
+@pytest.mark.parametrize("name", ["", "a/b", "a.b", "a:b", "a\\b", None, 5, b"name", ["name"]], ids=shown)
 def test_an_invalid_name_is_refused(cluster, name):
     with pytest.raises(InvalidTopologyError, match="name"):
         cluster.submit_topology(name, None, chain(numbers(1)))
@@ -86,7 +87,7 @@ def test_any_other_name_is_fine(cluster, name):
 
 
 @pytest.mark.parametrize("call", ["activate", "deactivate", "rebalance", "kill_topology", "topology_info"])
-@pytest.mark.parametrize("name", ["nobody", "", None, 5], ids=repr)
+@pytest.mark.parametrize("name", ["nobody", "", None, 5], ids=shown)
 def test_an_unknown_name_is_not_alive(cluster, call, name):
     with pytest.raises(NotAliveError):
         getattr(cluster, call)(name)
@@ -113,7 +114,7 @@ def test_what_is_no_topology_is_refused(cluster, wrong):
         cluster.submit_topology("topology", None, wrong)
 
 
-@pytest.mark.parametrize("conf", ["text", 5, ["topology.debug"], [("topology.debug", True)]], ids=repr)
+@pytest.mark.parametrize("conf", ["text", 5, ["topology.debug"], [("topology.debug", True)]], ids=shown)
 def test_what_is_no_configuration_is_refused(cluster, conf):
     with pytest.raises(InvalidConfigError, match="conf"):
         cluster.submit_topology("topology", conf, chain(numbers(1)))
@@ -422,7 +423,7 @@ def test_a_rebalance_of_a_topology_that_was_never_active_opens_nothing(cluster):
     assert sorted(noted("calls")) == ["activate", "open", "prepare"]
 
 
-@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True], ids=repr)
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True], ids=shown)
 def test_a_rebalance_to_an_impossible_number_of_workers_is_refused(cluster, workers):
     run(cluster, chain(Living([]), Sink()))
 

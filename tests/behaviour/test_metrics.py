@@ -30,6 +30,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import LONG_TIME, STANDING_TIME, advance, chain, component, run, run_until_idle
 from tests.behaviour.probes import Fed, Rows, Sink, attempt, feed, note, noted, numbers
+from tests.ids import shown
 
 
 class Consumer(MetricsConsumer):
@@ -375,7 +376,7 @@ def test_a_name_can_be_registered_in_every_task(cluster):
 @pytest.mark.parametrize(
     ("metric", "secs"),
     [(object(), 1), (None, 1), (CountMetric, 1), (CountMetric(), 0), (CountMetric(), -1), (CountMetric(), "10")],
-    ids=repr,
+    ids=shown,
 )
 def test_a_metric_or_a_bucket_that_cannot_be_is_refused(cluster, metric, secs):
     with pytest.raises(StormError, match=r"'a'.*'metric'"):

@@ -15,6 +15,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import ONE_PROCESS, chain, component, run
 from tests.behaviour.probes import Does, Rows, Sink, Starts, attempt, note, noted, numbers
+from tests.ids import shown
 
 OUTPUTS = {"default": ["value"], "other": ["value"]}
 
@@ -214,7 +215,7 @@ def test_a_bolt_emits_directly_by_every_form(cluster, form):
     assert (noted("acked"), noted("failed")) == (([], [0]) if anchored else ([0], []))
 
 
-@pytest.mark.parametrize("args", [(["v"],), ("other", ["v"])], ids=repr)
+@pytest.mark.parametrize("args", [(["v"],), ("other", ["v"])], ids=shown)
 def test_a_basic_bolt_emits_directly(cluster, args):
     class Emits(BasicBolt):
         outputs = DIRECT
@@ -240,7 +241,7 @@ def direct_and_regular(emit):
     return builder.create_topology()
 
 
-@pytest.mark.parametrize("task_id", [3, 4, 1, 99, -1, "2", None, [2]], ids=repr)
+@pytest.mark.parametrize("task_id", [3, 4, 1, 99, -1, "2", None, [2]], ids=shown)
 def test_a_direct_emit_to_a_task_that_does_not_subscribe_directly_is_an_error(cluster, task_id):
     run(cluster, direct_and_regular(lambda collector: collector.emit_direct(task_id, ["v"], message_id=1)))
 
@@ -284,7 +285,7 @@ def emitting(emit, outputs=OUTPUTS):
     return both_streams(Starts(lambda spout: attempt("emit", lambda: emit(spout.collector)), outputs))
 
 
-@pytest.mark.parametrize("stream", ["othr", "", None, 5, ["other"], "__ack_init", "__tick", "__metrics"], ids=repr)
+@pytest.mark.parametrize("stream", ["othr", "", None, 5, ["other"], "__ack_init", "__tick", "__metrics"], ids=shown)
 def test_emitting_on_an_undeclared_stream_is_an_error(cluster, stream):
     run(cluster, emitting(lambda collector: collector.emit(["v"], stream=stream, message_id=1)))
 
@@ -299,7 +300,7 @@ def test_a_misspelt_stream_is_met_with_a_guess(cluster):
     assert "did you mean 'other'?" in str(noted("emit")[0])
 
 
-@pytest.mark.parametrize("values", [[], ["a", "b"], (), Values(1, 2, 3)], ids=repr)
+@pytest.mark.parametrize("values", [[], ["a", "b"], (), Values(1, 2, 3)], ids=shown)
 def test_the_wrong_number_of_values_is_an_error(cluster, values):
     run(cluster, emitting(lambda collector: collector.emit(values, message_id=1)))
 
@@ -334,7 +335,7 @@ def test_the_error_of_a_value_that_cannot_be_shown_is_an_emit_error(cluster):
     assert isinstance(noted("emit")[0], EmitError)
 
 
-@pytest.mark.parametrize("args", [(), (["a"], 1, 2, 3), ("other",), ("other", ["v"], 1, 2)], ids=repr)
+@pytest.mark.parametrize("args", [(), (["a"], 1, 2, 3), ("other",), ("other", ["v"], 1, 2)], ids=shown)
 def test_a_spouts_emit_with_the_wrong_arguments_is_an_error(cluster, args):
     run(cluster, emitting(lambda collector: collector.emit(*args)))
 
@@ -408,7 +409,7 @@ def declares(function):
     return {id_: (stream.fields.to_list(), stream.direct) for id_, stream in outputs.items()}
 
 
-@pytest.mark.parametrize("fields", [Fields("a", "b"), ["a", "b"], ("a", "b")], ids=repr)
+@pytest.mark.parametrize("fields", [Fields("a", "b"), ["a", "b"], ("a", "b")], ids=shown)
 def test_fields_may_be_declared_as_a_list_of_names(fields):
     assert declares(lambda declarer: declarer.declare(fields)) == {"default": (["a", "b"], False)}
     assert declares(lambda declarer: declarer.declare(True, fields)) == {"default": (["a", "b"], True)}
@@ -432,7 +433,7 @@ def test_one_name_is_as_good_as_fields():
         (Stream(["a"], direct=True), {"default": (["a"], True)}),
         ({"s": ["a", "b"], "t": Stream("c", direct=True)}, {"s": (["a", "b"], False), "t": (["c"], True)}),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_outputs_declares_streams(outputs, expected):
     builder = TopologyBuilder()

@@ -29,6 +29,7 @@ def run(*command):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_store_that_is_crashed_at_each_point_and_each_pair_of_points_goes_on_from_its_last_commit(tmp_path):
     points, crashes = map(int, run(sys.executable, HERE / "crash_sweep.py", tmp_path / "sweep").split())
     assert points >= 20

@@ -22,6 +22,7 @@ from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.fields import Stream
 from pystorm_spark.topology.grouping import CustomStreamGrouping
 from pystorm_spark.topology.tuple import GlobalStreamId
+from tests.ids import shown
 
 from .slots import Mesh
 
@@ -192,7 +193,7 @@ def test_a_key_always_has_the_same_one_task_from_every_source(keys):
         (b"x", bytearray(b"x")),
         (float("nan"), -float("nan")),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_equal_keys_have_one_task(equal):
     network = Network(by_word, tasks=97)
@@ -313,7 +314,7 @@ def test_direct_sends_to_the_task_that_the_sender_names():
     assert executed == {**dict.fromkeys(network.tasks(), 0), task: 1}
 
 
-@pytest.mark.parametrize("task", [0, -1, 10_000, None, "sink0", [2]], ids=repr)
+@pytest.mark.parametrize("task", [0, -1, 10_000, None, "sink0", [2]], ids=shown)
 def test_a_direct_emit_to_a_task_that_does_not_subscribe_is_refused(task):
     network = Network(by_direct, by_all)
     with pytest.raises(EmitError, match=r"'source' on stream 'direct' to task .*tasks that do: \[2, 3, 4, 5\]"):
@@ -389,7 +390,7 @@ class Answering(CustomStreamGrouping):
         return self.answer
 
 
-@pytest.mark.parametrize("answer", [[1], [2, 99], ["2"], [[2]], None, 2], ids=repr)
+@pytest.mark.parametrize("answer", [[1], [2, 99], ["2"], [[2]], None, 2], ids=shown)
 def test_a_custom_grouping_that_chooses_what_is_no_target_is_refused(answer):
     network = Network(by_custom(Answering(answer)))
     problem = r"custom grouping Answering of bolt 'sink0' chose .* for stream 'default' of 'source'; .* \[2, 3, 4, 5\]"

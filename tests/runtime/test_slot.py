@@ -14,6 +14,7 @@ from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt
 from pystorm_spark.topology.tuple import is_tick
+from tests.ids import shown
 
 from .slots import TIMEOUT_SECS, HoldingBolt, Mesh, ScriptedSpout, ToNamedTasks, web_mesh
 
@@ -177,7 +178,7 @@ def test_a_tracked_tuple_that_nobody_receives_is_acked():
     assert told(mesh) == [("ack", "id")]
 
 
-@pytest.mark.parametrize("message_id", [0, "", False, ()], ids=repr)
+@pytest.mark.parametrize("message_id", [0, "", False, ()], ids=shown)
 def test_a_falsy_message_id_is_an_id(message_id):
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 1, message_id=message_id)

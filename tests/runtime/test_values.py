@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.values import MAX_DEPTH
+from tests.ids import shown
 
 ROOT = pathlib.Path(__file__).parents[2]
 CODEC = ValueCodec()
@@ -368,7 +369,7 @@ def test_any_row_of_known_values_arrives_exactly_without_pickle(row):
         frozenset([frozenset([1]), frozenset()]),
         [[], [[]], [{}]],
     ],
-    ids=lambda value: repr(value)[:30],
+    ids=lambda value: shown(value)[:30],
 )
 def test_plain_values_arrive_exactly(value):
     assert same(travelled(value, STRICT), value)
@@ -396,7 +397,7 @@ def test_plain_values_arrive_exactly(value):
         timezone.utc,
         BERLIN,
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_dates_and_times_arrive_exactly(value):
     assert same(travelled(value, STRICT), value)
@@ -455,7 +456,7 @@ def test_uuids_arrive_with_their_safety(safety):
         Bits(0),
         Outer.Inner.X,
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_enum_members_stay_themselves(member):
     assert travelled(member, STRICT) is member
@@ -484,7 +485,7 @@ def test_enums_of_a_function_are_pickled_by_value():
         NeverInitialised(only_by_name=4),
         Box((1,)),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_dataclasses_arrive_exactly(value):
     assert same(travelled(value, STRICT), value)
@@ -516,7 +517,7 @@ def test_a_dataclass_that_pickles_itself_is_asked():
     assert travelled(Stateful(1)) == Stateful(2)
 
 
-@pytest.mark.parametrize("value", [Reduced(1), Stateful(1), IntBased(), FailedOrderError(3)], ids=repr)
+@pytest.mark.parametrize("value", [Reduced(1), Stateful(1), IntBased(), FailedOrderError(3)], ids=shown)
 def test_a_dataclass_that_pickles_itself_or_has_a_builtin_base_needs_pickle(value):
     with pytest.raises(SerializationError, match=type(value).__name__):
         STRICT.pack([value])
@@ -612,7 +613,7 @@ def test_numpy_scalars_arrive_exactly(value):
         np.dtype({"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 2], "itemsize": 9}),
         np.dtype([]),
     ],
-    ids=str,
+    ids=shown,
 )
 def test_numpy_structures_arrive_exactly(dtype):
     assert same(travelled(np.zeros(3, dtype), STRICT), np.zeros(3, dtype))
@@ -673,7 +674,7 @@ def test_numpy_is_not_imported_for_values_without_it():
         ValueError("x").args,
         Point,
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_everything_else_keeps_its_type_by_pickle(value):
     for wrapped in (value, [value], {"a": [value]}, (value,)):
@@ -741,7 +742,7 @@ def nested(wrap, depth):
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda inner: [inner], lambda inner: (inner,), lambda inner: {"a": inner}, Point, Frozen], ids=str
+    "wrap", [lambda inner: [inner], lambda inner: (inner,), lambda inner: {"a": inner}, Point, Frozen], ids=shown
 )
 def test_a_nested_value_arrives_up_to_the_limit_and_beyond_it_by_pickle(wrap):
     levels = MAX_DEPTH // 2 - 1 if isinstance(wrap, type) else MAX_DEPTH
@@ -792,7 +793,7 @@ def test_a_value_packed_near_the_recursion_limit_is_refused_or_travels():
     ],
     ids=["generator", "lock", "text file", "binary file", "text wrapper", "stdout", "frame"],
 )
-@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: {"a": [value]}, Plain, Point], ids=str)
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: {"a": [value]}, Plain, Point], ids=shown)
 def test_what_belongs_to_its_process_is_refused(make, wrap):
     value = make()
     with pytest.raises(SerializationError) as caught:

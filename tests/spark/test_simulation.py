@@ -28,7 +28,7 @@ from tests.spark.simulation.scenario import (
 )
 
 GUARANTEES = ("at-least-once", "exactly-once")
-SEEDS = range(200)
+SEEDS = range(96)
 BLOCKS = 8  # of seeds, so that a failure is known early
 
 FOUND = {
@@ -128,7 +128,7 @@ def test_no_frame_is_lost_or_repeated_whatever_goes_wrong(block):
 
 
 @given(scenarios())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_frame_is_lost_or_repeated_in_what_hypothesis_thinks_of(scenario):
     run(scenario)
 
@@ -163,7 +163,7 @@ def test_what_is_acked_is_committed_whatever_goes_wrong(block, guarantee):
 
 
 @given(st.one_of([scenarios(guarantee) for guarantee in GUARANTEES]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_what_is_acked_is_committed_in_what_hypothesis_thinks_of(scenario):
     run(scenario)
 

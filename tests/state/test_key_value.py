@@ -19,6 +19,7 @@ from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.state.key_value import KeyValueState, pairs_of
 from pystorm_spark.topology.durable import PACKED
+from tests.ids import shown
 
 CODEC = ValueCodec()
 
@@ -128,7 +129,7 @@ def test_what_is_put_is_a_copy():
 # Values and keys.
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=shown)
 def test_a_value_of_any_type_that_can_travel_is_the_same_after_a_restart(value):
     state = state_of({"key": value})
     restored = state_of(sections=[state.prepare_commit()])
@@ -149,7 +150,7 @@ def test_not_a_number_is_a_value():
     assert found != found
 
 
-@pytest.mark.parametrize("key", KEYS, ids=repr)
+@pytest.mark.parametrize("key", KEYS, ids=shown)
 def test_a_key_of_any_type_that_can_be_hashed_and_travel_is_found_after_a_restart(key):
     state = state_of({key: 7})
     restored = state_of(sections=[state.prepare_commit()])

@@ -12,6 +12,7 @@ from pystorm_spark import (
 )
 from pystorm_spark.testing import RecordingCollector, make_tuple
 from pystorm_spark.topology.collector import BasicOutputCollector, anchor_tuples, bolt_emit, spout_emit
+from tests.ids import shown
 
 TUP = make_tuple(["a"], ["value"])
 OTHER = make_tuple(["b"], ["value"])
@@ -277,7 +278,7 @@ class TestAnchors:
             ({TUP: 1}, (TUP,)),
             (iter([TUP]), (TUP,)),
         ],
-        ids=repr,
+        ids=shown,
     )
     def test_one_or_several_or_none(self, anchors, expected):
         assert tuple(anchor_tuples(anchors)) == expected
