@@ -25,7 +25,7 @@ SLOTS = 2
 PATIENCE_SECS = 60.0  # for what is in flight to arrive
 CONF = {
     "topology.workers": SLOTS,
-    "topology.max.spout.pending": 20_000,
+    "topology.max.spout.pending": 60_000,
     "topology.message.timeout.secs": 600,
 }
 

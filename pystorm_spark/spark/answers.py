@@ -16,7 +16,7 @@ from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
-HOLD_SECS = 0.1  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
+HOLD_SECS = 0.25  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
 HOLD_STEP_SECS = 0.01
 LOST = "lost"  # the status of an exchange that nobody can vouch for: the driver replaces the slot
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
