@@ -18,7 +18,8 @@ import cloudpickle
 
 from pystorm_spark import BasicBolt, Bolt, Spout
 
-_FOLDER = Path(os.environ.setdefault("PYSTORM_SPARK_PROBES", f"{tempfile.gettempdir()}/probes-{os.getpid()}"))
+_VARIABLE = f"PYSTORM_SPARK_PROBES_{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"  # which slots inherit
+_FOLDER = Path(os.environ.setdefault(_VARIABLE, f"{tempfile.gettempdir()}/probes-{os.getpid()}"))
 _LENGTH = struct.Struct("!Q")
 
 
