@@ -1,6 +1,5 @@
 """A store on a small disk that fills up and turns read-only: run as a script, where it may mount one."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,13 +9,10 @@ from pystorm_spark.checkpoint.part import read_part, write_part
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import TaskKey
+from tests.disks import fill, mount
 
 TASK = TaskKey("count", 0)
 SMALL, TOO_LARGE = bytes(8), bytes(200_000)
-
-
-def mount(folder, *options):
-    subprocess.run(["mount", *options, folder], check=True)
 
 
 def commit(store, files, txid, section=SMALL):
@@ -36,15 +32,6 @@ def refused(store, files, reason, section=SMALL):
     found = CheckpointStore(files, "words").last
     assert found == store.last
     assert read_part(files, found.parts[0], {TASK}) == {TASK: SMALL}
-
-
-def fill(path):
-    with path.open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)):
-                pass
-        except OSError:
-            return
 
 
 def main(folder):

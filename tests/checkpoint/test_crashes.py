@@ -2,7 +2,6 @@
 
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,23 +9,9 @@ import pytest
 
 from pystorm_spark.checkpoint.crash_points import Crashes
 from pystorm_spark.checkpoint.files import PosixFiles
+from tests.disks import run, run_where_it_may_mount
 
 HERE = Path(__file__).parent
-# In a namespace of its own a process may mount what it likes, and nobody else sees it.
-NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
-
-
-def run(*command):
-    """The output of a script of this folder."""
-    done = subprocess.run(
-        [*map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.slow
@@ -37,14 +22,7 @@ def test_a_store_that_is_crashed_at_each_point_and_each_pair_of_points_goes_on_f
 
 
 def test_a_disk_that_is_full_or_read_only_fails_the_commit_and_no_other(tmp_path):
-    mount = [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
-    try:
-        allowed = subprocess.run(mount, capture_output=True, timeout=60).returncode == 0
-    except FileNotFoundError:
-        allowed = False
-    if not allowed:
-        pytest.skip("needs `unshare` and leave to use it")
-    run(*NAMESPACE, sys.executable, HERE / "bad_disk.py", tmp_path)
+    run_where_it_may_mount(HERE / "bad_disk.py", tmp_path)
 
 
 def test_a_file_is_on_disk_before_it_has_its_name_and_so_is_its_name_before_it_is_told_of(tmp_path, monkeypatch):

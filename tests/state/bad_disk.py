@@ -1,24 +1,11 @@
 """A topology on a small disk that fills up and turns read-only: run as a script, where it may mount one."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 from pystorm_spark import LocalCluster
+from tests.disks import fill, mount
 from tests.state.components import EXACTLY_ONCE, Source, counting
-
-
-def mount(folder, *options):
-    subprocess.run(["mount", *options, folder], check=True)
-
-
-def fill(path):
-    with path.open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)):
-                pass
-        except OSError:
-            return
 
 
 def main(folder):
