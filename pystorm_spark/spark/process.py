@@ -35,13 +35,16 @@ def parent_of(pid: int) -> int:
     return int(fields[1]) if fields else 1
 
 
-def kill_children(marker: str) -> None:
-    """Kill the children of this process that have `marker` in their command line, where the system tells."""
+def kill_children(marker: str) -> int:
+    """Kill the children of this process that have `marker` in their command line, where the system tells; how many."""
+    killed = 0
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
             pid = int(folder.name)
             if marker.encode() in (folder / "cmdline").read_bytes() and parent_of(pid) == os.getpid():
                 os.kill(pid, signal.SIGKILL)
+                killed += 1
+    return killed
 
 
 def machine() -> str:

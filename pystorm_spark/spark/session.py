@@ -6,6 +6,8 @@ import logging
 import os
 import socket
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.spark.process import kill_children
+from pystorm_spark.spark.signals import Patience
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,7 @@ CONTEXT_SETTINGS = {
     "spark.locality.wait": "0s",
 }
 LONGEST_SOCKET_FOLDER = 60
+FORK_SECS = 1.0  # from the fork of a process to its own command line
 # For a JVM that does little but exchanges: a better compiler would take more time than it saves in the first minutes.
 JVM_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
@@ -59,11 +64,26 @@ def own_session(folder: Path) -> SparkSession:
         settings["spark.python.unix.domain.socket.enabled"] = "false"
         del settings["spark.python.unix.domain.socket.dir"]
     conf = SparkConf().setAll(list(settings.items()))
-    if SparkContext._gateway is None:
-        with open(folder / "spark.log", "ab") as output:
+    # An interrupt that arrives while a process is forked is lost, and one during a call of the JVM leaves its answer
+    # for the next call to read: so they are put off, which takes seconds.
+    gateway = SparkContext._gateway
+    hurry = partial(_kill_jvm, folder, is_ours=gateway is None)
+    if gateway is None:
+        with open(folder / "spark.log", "ab") as output, Patience(hurry, hurry_at_once=True):
             gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
-    return SparkSession(SparkContext(conf=conf))
+    with Patience(hurry):
+        context = SparkContext(conf=conf, gateway=gateway)
+    with Patience(hurry):  # anew: PySpark has put a handler of its own in the place of the last one
+        return SparkSession(context)
+
+
+def _kill_jvm(folder: Path, is_ours: bool) -> None:
+    if not is_ours:
+        return
+    until = time.monotonic() + FORK_SECS  # until then it has our own command line
+    while not kill_children(str(folder)) and time.monotonic() < until:
+        time.sleep(0.02)
+    SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new one
 
 
 def prepare_session(session: Any) -> None:

@@ -52,10 +52,15 @@ class Interrupts:
 
 
 class Patience:
-    """Lets what is under way come to its end: a signal is put off until then, and the second one calls `hurry`."""
+    """Lets what is under way come to its end: a signal is put off until then, and the second one calls `hurry`.
 
-    def __init__(self, hurry: Callable[[], None]) -> None:
+    Where it needs no end of its own, the first one shall `hurry_at_once`: it interrupts, and is not lost if it does
+    so in a place that swallows exceptions.
+    """
+
+    def __init__(self, hurry: Callable[[], None], hurry_at_once: bool = False) -> None:
         self._hurry = hurry
+        self._hurry_at_once = hurry_at_once
         self._before: dict[signal.Signals, Any] = {}
         self._noted: list[int] = []
         self._is_ending = isinstance(sys.exc_info()[1], (KeyboardInterrupt, SystemExit))
@@ -68,8 +73,10 @@ class Patience:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted.append(number)
-        if self._is_ending or len(self._noted) > 1:
+        if self._is_ending or self._hurry_at_once or len(self._noted) > 1:
             self._hurry()
+        if self._hurry_at_once:
+            raise KeyboardInterrupt
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -14,7 +14,7 @@ import pytest
 
 from pystorm_spark.spark.signals import Interrupts, Patience, Terminated
 from tests.spark.components import wait_until
-from tests.spark.test_spark_cluster import slot_processes
+from tests.spark.processes import slot_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 INT, TERM = signal.SIGINT, signal.SIGTERM
@@ -245,6 +245,17 @@ def test_the_second_signal_makes_it_hurry(handled):
         signal.raise_signal(TERM)
         assert hurried
 
+    assert handled.seen == [INT]
+
+
+def test_a_signal_that_must_not_wait_interrupts_and_is_kept_where_that_is_swallowed(handled):
+    hurried = []
+    with Patience(lambda: hurried.append(True), hurry_at_once=True):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(INT)
+        assert handled.seen == []
+
+    assert hurried
     assert handled.seen == [INT]
 
 
