@@ -6,7 +6,9 @@ kind by the environment: see `test_local_cluster.py`.
 
 import json
 import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -20,6 +22,7 @@ def spark(tmp_path_factory):
     from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    sockets = tempfile.mkdtemp(prefix="s-")  # their paths must be short
     settings = {
         "spark.master": "local[2]",
         "spark.app.name": "pystorm-spark tests",
@@ -27,7 +30,7 @@ def spark(tmp_path_factory):
         "spark.ui.showConsoleProgress": "false",
         **CONTEXT_SETTINGS,
         **JVM_SETTINGS,
-        "spark.python.unix.domain.socket.dir": str(tmp_path_factory.mktemp("s")),
+        "spark.python.unix.domain.socket.dir": sockets,
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         **json.loads(os.environ.get(SETTINGS, "{}")),
     }
@@ -35,6 +38,7 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+    shutil.rmtree(sockets, ignore_errors=True)  # Spark removes what is its own at the same time
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
 
+SLOT = "pystorm_spark.spark.slot_process"
+XDIST_WORKER = "PYTEST_XDIST_WORKER"  # which of the processes that share the tests this is; its children have it, too
+
 
 def running(*words):
     """{pid: its parent's} of the living processes whose command line has one of `words`."""
@@ -31,7 +34,22 @@ def running_below(folder, *words):
 
 
 def slots_below(folder):
-    return set(running_below(folder, "pystorm_spark.spark.slot_process"))
+    return set(running_below(folder, SLOT))
+
+
+def slot_processes():
+    """The slots of drivers that this process or its scripts have started: other tests may run at the same time."""
+    return {pid for pid in running(SLOT) if _belongs_to_us(pid)}
+
+
+def _belongs_to_us(pid):
+    worker = os.environ.get(XDIST_WORKER)
+    if worker is not None and f"{XDIST_WORKER}={worker}\0" not in _read(pid, "environ"):
+        return False
+    try:
+        return os.readlink(f"/proc/{pid}/cwd") == os.getcwd()
+    except OSError:  # it has just ended
+        return False
 
 
 def executors_of(app_id):

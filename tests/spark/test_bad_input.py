@@ -20,7 +20,7 @@ from pystorm_spark import (
     TopologyBuilder,
 )
 from tests.spark.components import Numbers, Sum, die, wait_until
-from tests.spark.test_spark_cluster import slot_processes
+from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
 

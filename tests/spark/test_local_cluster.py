@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,9 +27,9 @@ TESTS = [name for name in vars(on_executors) if name.startswith("test_")]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def outcomes():
     """{name of a test: what went wrong with its cases}."""
-    folder = tmp_path_factory.mktemp("c")
+    folder = Path(tempfile.mkdtemp(prefix="c-"))  # the paths of sockets must be short
     spark_home(folder / "spark")
     settings = {**SPARK_SETTINGS, "spark.local.dir": str(folder / "local")}
     environ = {
@@ -45,6 +47,7 @@ def outcomes(tmp_path_factory):
     found = {name: [] for name in TESTS}
     for case in ElementTree.parse(report).iter("testcase"):
         found[case.get("name").partition("[")[0]] += [part.text for part in case if part.tag in ("failure", "error")]
+    shutil.rmtree(folder, ignore_errors=True)  # executors remove what is their own at the same time
     return found
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.components import wait_until
-from tests.spark.test_spark_cluster import slot_processes
+from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
 

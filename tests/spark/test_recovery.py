@@ -8,7 +8,7 @@ import pytest
 from pystorm_spark import SlotLostError, TopologyBuilder
 from tests.spark import faults
 from tests.spark.components import DiesOnce, EatsMemoryOnce, Numbers, Sum, die, steady, wait_until
-from tests.spark.test_spark_cluster import slot_processes
+from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ import pytest
 
 from pystorm_spark.spark.wire import LENGTH, Address, WireError, connect
 from tests.spark.components import Numbers, Sum, Twice, wait_until
-from tests.spark.test_spark_cluster import slot_processes
+from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
 

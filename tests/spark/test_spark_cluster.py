@@ -1,29 +1,14 @@
 """SparkCluster: what a topology gets on Spark, through the public API."""
 
 import os
-import subprocess
 
 import pytest
 
 from pystorm_spark import AlreadyAliveError, BasicBolt, NotAliveError, SparkCluster, Spout, StormError, TopologyBuilder
 from tests.spark.components import Numbers, Sum, doubling, wait_until
+from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
-
-
-def slot_processes():
-    """The slots of drivers that were started in this folder: tests of another clone may run at the same time."""
-    listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True, check=True).stdout
-    lines = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    slots = {int(pid) for pid, stat, args in lines if "pystorm_spark.spark.slot_process" in args and stat[0] != "Z"}
-    return {pid for pid in slots if _folder_of(pid) == os.getcwd()}
-
-
-def _folder_of(pid):
-    try:
-        return os.readlink(f"/proc/{pid}/cwd")
-    except OSError:  # it has just ended, or the system does not tell
-        return None if os.path.exists("/proc/self") else os.getcwd()
 
 
 def test_every_tuple_is_acked_once_and_executed_once_when_nothing_fails(cluster, journal):

@@ -107,8 +107,8 @@ def test_a_slot_that_dies_between_commits_goes_back_to_the_last_one(cluster, jou
 def test_a_slot_that_dies_during_a_commit_takes_nothing_with_it(cluster, journal, tmp_path, monkeypatch, conf, points):
     monkeypatch.setenv("PYSTORM_SPARK_CRASH_AT", points)
     monkeypatch.setenv("PYSTORM_SPARK_CRASH_MARKS", str(tmp_path / "mark"))
-    often = {**conf, "topology.state.checkpoint.interval.ms": 200}
-    cluster.submit_topology("counting", often, counting(300, journal, rate=60))
+    often = {**conf, "topology.max.spout.pending": 50}  # what is acked waits for a commit, so there are some
+    cluster.submit_topology("counting", often, counting(300, journal))
     wait_for_acks(journal, 300)
     assert len(list(tmp_path.glob("mark.*"))) == 2
     check(count(cluster), 300, conf)
