@@ -25,8 +25,7 @@ def method(rounds, secs):
         f"of warm-up. Fast: {RATE} tuples/s, {FAST_TASKS} spout and {FAST_TASKS} bolt tasks in two slots, every tuple "
         f"goes from one to the other. Slow: `time.sleep({SLOW_SECS:g})` in `execute`, always busy. p95 is from the "
         f"time a tuple was due to its ack; what was not emitted {GRACE_SECS:g} s after the round counts as never "
-        "acked. Medians over the rounds, with the quartiles in brackets. A slot has one thread for its tasks, so "
-        "tasks that share the slot of a bolt that blocks wait for it."
+        "acked. Medians over the rounds, with the quartiles in brackets."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from threading import get_ident
 from typing import Any
 
 from pystorm_spark.core import compiled, laid_out
@@ -12,7 +13,7 @@ from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Tick
-from pystorm_spark.topology.component import Bolt
+from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
 from pystorm_spark.topology.tuple import (
@@ -48,6 +49,14 @@ class SlotCrash(Exception):  # noqa: N818 - the way a slot ends, not an error of
         return SlotLostError(f"the slot died too often, last because {self}")
 
 
+class Relieved(Exception):  # noqa: N818 - told to a thread, not an error
+    """Another thread may have begun to turn the slot while this one was in a bolt's `execute`: see `Relief`."""
+
+    def __init__(self, task: BoltTask) -> None:
+        super().__init__(f"{task.component_id}:{task.task_id}")
+        self.task = task
+
+
 @laid_out
 class BoltTask(Task):
     """One instance of a bolt with its queue."""
@@ -67,6 +76,9 @@ class BoltTask(Task):
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
         self.committed = committed_of(bolt)
         self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
+
+    def component(self) -> Any:
+        return self.bolt.wrapped if isinstance(self.bolt, WrappingBolt) else self.bolt
 
     def open(self) -> None:
         self.start(self._prepare)
@@ -90,9 +102,10 @@ class BoltTask(Task):
 
     def drop_tracked(self) -> None:
         """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
-        waiting = [*self.backlog[self._at :], *self.inbox]
-        self.backlog, self._at = [], 0
-        self.inbox[:] = [tup for tup in waiting if tup._tree is UNTRACKED or tup._origin is TICK_ORIGIN]
+        with self.shop.lock:
+            waiting = [*self.backlog[self._at :], *self.inbox]
+            self.backlog, self._at = [], 0
+            self.inbox[:] = [tup for tup in waiting if tup._tree is UNTRACKED or tup._origin is TICK_ORIGIN]
 
     def tick(self, rate_secs: float) -> None:
         """Queue a tick behind the data."""
@@ -110,13 +123,27 @@ class BoltTask(Task):
 
         Gives how many it were.
         """
-        batch, shop, collector, stats = self._next_batch(), self.shop, self.collector, self.stats
+        shop, batch = self.shop, self._next_batch()
+        shop.running = self
+        ended = self._run_batch(batch, shop.now)  # which is when the task before this one was done
+        if get_ident() != shop.thread:
+            raise Relieved(self)
+        shop.now = ended
+        return len(batch)
+
+    def run_aside(self, began: float) -> None:
+        """Execute a batch in a thread of the task's own."""
+        with self.shop.lock:
+            batch = self._next_batch()
+        self._run_batch(batch, began)
+
+    def _run_batch(self, batch: list[Tuple], began: float) -> float:
+        """Execute `batch` and count it; when it was done."""
+        collector, stats = self.collector, self.stats
         # Held tuples that are settled now have their own latency: `_released` counts them.
         others = collector.acked + collector.failed - stats.process_count
-        shop.running = self
-        began = shop.now  # when the task before this one was done
         try:
-            if collector.watched or shop.before:
+            if collector.watched or self.shop.before:
                 self._execute_watched(batch)
             else:
                 self._execute_all(batch)
@@ -124,8 +151,8 @@ class BoltTask(Task):
             done = batch[: batch.index(crash.tup) + 1]
             stats.executed += len(done) - self._ticks_in(done)
             raise
-        shop.now = self.clock.monotonic()
-        took = shop.now - began
+        ended = self.clock.monotonic()
+        took = ended - began
         count = len(batch)
         if count == self._batch or took > BATCH_SECS:
             self._fit_batch(count, took)
@@ -136,7 +163,7 @@ class BoltTask(Task):
         stats.process_count += settled
         if settled < count and len(collector.held) < HELD_MEASURED:
             collector.held.update((tup, began) for tup in batch if tup._tree is not SETTLED)
-        return count
+        return ended
 
     def _fit_batch(self, count: int, took: float) -> None:
         """Size the next batch by the speed of the last one; it grows slowly and shrinks at once."""

@@ -76,7 +76,7 @@ class Slot:
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self.outbox = Outbox(rng, codec)
-        self._shop = Workshop(clock, self.outbox, codec)
+        self.shop = Workshop(clock, self.outbox, codec)
         self._packs_all: bool = plan.conf["topology.testing.always.try.serialize"]
         self._rng = rng
         self._local_ports: dict[int, Port] = {}  # by task
@@ -87,6 +87,8 @@ class Slot:
         for task_id in plan.tasks_in(number):
             self.tasks[task_id] = self._make_task(task_id, components)
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
+        self._turned = list(self.bolts)  # all but those that have threads of their own
+        self._aside: dict[int, tuple[BoltTask, Callable[[], None]]] = {}  # those, by thread, and what wakes it
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
@@ -102,8 +104,8 @@ class Slot:
         component = load_component(id_, components[id_])
         conf = self.plan.confs[id_]
         if isinstance(component, Spout):
-            return SpoutTask(task_id, id_, conf, self._shop, component, self._rng, self._held_outcomes(id_))
-        return BoltTask(task_id, id_, conf, self._shop, component)
+            return SpoutTask(task_id, id_, conf, self.shop, component, self._rng, self._held_outcomes(id_))
+        return BoltTask(task_id, id_, conf, self.shop, component)
 
     def _held_outcomes(self, spout_id: str) -> HeldOutcomes | None:
         if spout_id not in self.plan.committed_spouts:
@@ -112,7 +114,7 @@ class Slot:
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
         spout = self.plan.specs[spout_id].component
         batch_of = spout.batch_of if isinstance(spout, BatchSpout) else None
-        return HeldOutcomes(self._shop.codec, is_exactly_once, conf["topology.max.replays"], batch_of)
+        return HeldOutcomes(self.shop.codec, is_exactly_once, conf["topology.max.replays"], batch_of)
 
     def open(self, restored: Restored | None = None) -> None:
         """Open every component, bolts first; an error names the component, and what was opened is closed again.
@@ -120,7 +122,7 @@ class Slot:
         Bolts that have state begin with what is `restored`.
         """
         log.debug("slot %d runs on the %s core", self.number, CORE)
-        self._shop.thread = get_ident()
+        self.shop.thread = get_ident()
         if self.commits is not None and restored is not None:
             self.commits.restore(restored)
         opened: list[Task] = []
@@ -134,7 +136,7 @@ class Slot:
         except BaseException:
             for task in opened:
                 task.close()
-            self._shop.close()
+            self.shop.close()
             self._shut_hooks()
             raise
         self._set_timers()
@@ -152,8 +154,8 @@ class Slot:
 
     def _open(self, task: Task) -> None:
         try:
-            if self._shop.before is not None:
-                self._shop.before(task, None)
+            if self.shop.before is not None:
+                self.shop.before(task, None)
             task.open()
         except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
             verb = "open" if isinstance(task, SpoutTask) else "prepare"
@@ -209,7 +211,7 @@ class Slot:
 
     def _serializing(self, append: Callable[[Tuple], None], task: Task) -> Callable[[Tuple], None]:
         def append_copy(tup: Tuple) -> None:
-            (tup.values,) = self._shop.codec.unpack_rows(task.packed(tup._origin, tup.values), 1)
+            (tup.values,) = self.shop.codec.unpack_rows(task.packed(tup._origin, tup.values), 1)
             append(tup)
 
         return append_copy
@@ -300,11 +302,11 @@ class Slot:
                 gc.enable()
 
     def _turn(self) -> bool:
-        self._shop.thread = get_ident()
+        self.shop.thread = get_ident()
         now = self.clock.monotonic()
         for spout in self.spouts:
             spout.collector.now = now
-        busy = self._shop.run_posted()
+        busy = self.shop.run_posted()
         self._open_short_way()
         busy |= self.arrivals.take_in(self._queued)
         if now >= self._timers.next_due:
@@ -325,7 +327,7 @@ class Slot:
                 spout.tell_outcomes()
         self.outbox.seal()
         self._slow = self.clock.monotonic() - now > SLOW_SECS
-        return busy or self._queued() > 0  # from user threads, meanwhile
+        return busy or any(task.waiting() for task in self._turned)  # from user threads, meanwhile
 
     def _open_short_way(self) -> None:
         # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
@@ -345,9 +347,10 @@ class Slot:
     def _queued(self) -> int:
         return sum(task.waiting() for task in self.bolts)
 
-    def running(self) -> str:
-        """The task whose component is being called, for what it prints."""
-        task = self._shop.running
+    def running(self, thread: int | None = None) -> str:
+        """The task whose component is being called by a thread, or else by the one that turns the slot."""
+        aside = self._aside.get(thread or get_ident())
+        task = aside[0] if aside is not None else self.shop.running
         return f"{task.component_id}:{task.task_id}" if task is not None else f"slot {self.number}"
 
     def _poll_spouts(self, until: float) -> bool:
@@ -357,8 +360,8 @@ class Slot:
         for _ in range(len(self.spouts)):
             if emitted >= self._round_polls or self.clock.monotonic() >= until:
                 break
-            if self._shop.before is not None:
-                self._shop.before(self.spouts[0], None)
+            if self.shop.before is not None:
+                self.shop.before(self.spouts[0], None)
             emitted += self.spouts[0].poll(most, until)
             self.spouts.rotate(-1)
         self._round_emitted = emitted
@@ -373,16 +376,30 @@ class Slot:
     def _run_bolts(self, until: float) -> int:
         """Run the bolts until their queues are empty, or until `until`; how many tuples were executed."""
         executed = 0
-        shop = self._shop
+        shop = self.shop
         shop.now = self.clock.monotonic()
         for _ in range(ROUNDS):
             before = executed
-            for task in self.bolts:
+            for task in self._turned:
                 if task.inbox or task.backlog:
                     executed += task.run()
             if executed == before or shop.now >= until:
                 break
+        for task, wake in self._aside.values():
+            if task.inbox or task.backlog:
+                wake()
         return executed
+
+    def set_aside(self, task: BoltTask, thread: int, wake: Callable[[], None]) -> None:
+        """Leave a bolt to a thread of its own, which is woken when there is something to execute."""
+        self._turned = [other for other in self._turned if other is not task]
+        self._aside = {**self._aside, thread: (task, wake)}
+
+    def bring_back(self, task: BoltTask) -> None:
+        """Run a bolt in turns again; its own thread has left it."""
+        self._aside = {thread: aside for thread, aside in self._aside.items() if aside[0] is not task}
+        apart = [other for other, _ in self._aside.values()]
+        self._turned = [other for other in self.bolts if other not in apart]
 
     def work_done(self) -> int:
         """How many tuples the spouts have emitted and the bolts have executed."""
@@ -390,23 +407,23 @@ class Slot:
 
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Have `wake` called when another thread has given the slot something to do."""
-        self._shop.wake = wake
+        self.shop.wake = wake
 
     def before_calls(self, tell: Callable[[Task, Tuple | None], None] | None) -> None:
         """Have `tell` called before each `open`, `prepare` and `execute`, and before a spout is called; or None."""
-        self._shop.before = tell
+        self.shop.before = tell
 
     # Ending.
 
     def close(self) -> None:
         """Close every component, spouts first; what their `close` and `cleanup` raise is reported."""
         self.is_open = False
-        self._shop.thread = get_ident()
+        self.shop.thread = get_ident()
         for spout in self.spouts:
             spout.set_active(False)
         for task in [*self.spouts, *self.bolts]:
             task.close()
-        self._shop.close()
+        self.shop.close()
         self._shut_hooks()
 
     def _shut_hooks(self) -> None:

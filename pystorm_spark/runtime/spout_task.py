@@ -66,6 +66,9 @@ class SpoutTask(Task):
         self.collector.now = self.clock.monotonic()
         self.start(lambda: self.spout.open(self.conf, self.context, self.collector))
 
+    def component(self) -> Any:
+        return self.spout
+
     def close(self) -> None:
         self.end(self.spout.close, "close")
 

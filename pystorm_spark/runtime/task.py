@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import reprlib
 import traceback
 from collections import deque
@@ -32,7 +33,7 @@ from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 log = logging.getLogger(__name__)
 TEXTS = frozenset({str, bytes})
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"  # where the engine is, and no user code
 
 
 @laid_out
@@ -161,6 +162,10 @@ class Task:
         for hook in self.task_hooks:
             self.guard(hook.cleanup, "cleanup of a hook")
         self.guard(close, name)
+
+    def component(self) -> Any:
+        """The user's own object."""
+        raise NotImplementedError
 
     def open(self) -> None:
         """Call the component's own `open` or `prepare`."""
@@ -322,6 +327,6 @@ class Task:
 def user_frames(error: BaseException) -> Any:
     """The traceback from the first frame that is not ours: the user's own code comes first."""
     found = error.__traceback__
-    while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(PACKAGE):
         found = found.tb_next
     return found or error.__traceback__

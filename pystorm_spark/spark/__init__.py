@@ -6,6 +6,7 @@
 | `session` | what a session must be like, and what it is set to |
 | `placing` | the Spark job that starts a slot process beside an executor |
 | `slot_process` | that process: a task thread turns the slot, an io thread answers exchanges |
+| `relief` | which thread turns the slot while a bolt holds one up |
 | `slot_errors` | what user code raised in a slot, on its way to the driver |
 | `exchange` | the Spark job that moves frames: a chain of shuffles |
 | `driver` | the loop inside `foreachBatch`: when to exchange, when to commit, what to do when a slot dies |

@@ -1,8 +1,9 @@
 """Internal. The slot process: holds task instances and runs them all the time, beside an executor.
 
-The main thread turns the slot. One thread for each connection of a Spark task answers exchanges from the slot's inbox
-and outbox, so that a bolt that blocks delays nobody else's exchange. One thread listens to the driver. One watches: it
-beats, and ends the process when the driver or the executor is gone, or when user code hangs.
+The main thread turns the slot, until a bolt holds it up and another one does: see `relief`. One thread for each
+connection of a Spark task answers exchanges from the slot's inbox and outbox, so that a bolt that blocks delays nobody
+else's exchange. One thread listens to the driver. One watches: it beats, and ends the process when the driver or the
+executor is gone, or when user code hangs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from threading import get_ident
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -29,13 +31,14 @@ import msgpack
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.errors import StormError
-from pystorm_spark.runtime.bolt_task import SlotCrash
+from pystorm_spark.runtime.bolt_task import Relieved, SlotCrash
 from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
+from pystorm_spark.spark.relief import LOOK_SECS, Relief
 from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.slot_state import SlotState
@@ -70,11 +73,12 @@ class SlotProcess:
         self._sending = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
+        self._turners: list[threading.Thread] = []  # that have taken the slot over, see `Relief`
         self._told_frames = False
         self._is_loaded = False  # whether there is a slot
         self._is_starting = True  # loads or opens the components
-        self._call_began = 0.0  # of what the main thread does with user code, 0 when it does nothing
+        self._calls_began: dict[int, float] = {}  # {thread: when it called user code}, 0 when it has returned
         self._call_limit = 0.0  # seconds that it may take
         self._last_word = time.monotonic()
         self._start_limit = 0.0
@@ -128,7 +132,7 @@ class SlotProcess:
         self.tell("stats", asked=message["asked"], **self.stats())
 
     def _on_stop(self, message: dict[str, Any]) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
 
     def _on_lease(self, message: dict[str, Any]) -> None:
@@ -161,8 +165,10 @@ class SlotProcess:
                 self._fail_start(exc)
                 return
         self.slot.active = active
-        self._turn()
-        self.tell("done", asked=asked)
+        try:
+            self._turn()
+        finally:  # also where another thread turns the slot meanwhile
+            self.tell("done", asked=asked)
 
     def _reset(self, epoch: int, committed: int, asked: int) -> None:
         self.epoch = epoch
@@ -216,15 +222,15 @@ class SlotProcess:
         self._end_start()
         self._tell_doing("")
         self.tell("ready", address=list(address), epoch=self.epoch)
+        slow_secs = self.slot.plan.conf["topology.execute.slow.secs"]
+        self._relief = Relief(self.slot, slow_secs)
+        if slow_secs:
+            threading.Thread(target=self._relieve, daemon=True).start()
         try:
             self._work()
-        except SlotCrash as crash:
-            self.tell("crashed", reason=str(crash), cause=pack_error(crash.cause), **self.stats())
-            os._exit(CRASHED)
-        except BaseException as exc:  # of the engine itself: nobody else could tell what happened
-            reason = "".join(traceback.format_exception(exc)).strip()
-            self.tell("crashed", reason=reason, cause=pack_error(exc), **self.stats())
-            os._exit(CRASHED)
+            self._stopping.wait()
+            for turner in self._turners:
+                turner.join()
         finally:
             with contextlib.suppress(OSError):
                 if address.port == 0:
@@ -256,13 +262,43 @@ class SlotProcess:
         self.tell("failed", error=str(exc), traceback=traceback.format_exc(), cause=pack_error(exc))
 
     def _work(self) -> None:
+        """Turn the slot to its end, or until another thread does; what it ends in the process ends in, too."""
+        try:
+            self._turn_on()
+        except SlotCrash as crash:
+            self.tell("crashed", reason=str(crash), cause=pack_error(crash.cause), **self.stats())
+            os._exit(CRASHED)
+        except BaseException as exc:  # of the engine itself: nobody else could tell what happened
+            reason = "".join(traceback.format_exception(exc)).strip()
+            self.tell("crashed", reason=reason, cause=pack_error(exc), **self.stats())
+            os._exit(CRASHED)
+
+    def _turn_on(self) -> None:
         idle_turns = 0
-        while not self._stopping:
-            if self.step():
+        while not self._stopping.is_set():
+            try:
+                busy = self.step()
+            except Relieved as relieved:
+                if self._relief.is_relieved():
+                    self._relief.serve(relieved.task, lambda: not self._stopping.is_set(), self._note_call)
+                    return
+                continue
+            if busy:
                 idle_turns = 0
             else:
                 idle_turns += 1
                 self._rest(idle_turns)
+
+    def _relieve(self) -> None:
+        """Wait until the thread that turns the slot is held up, and turn it in its place."""
+        while not self._relief.take_over():
+            time.sleep(LOOK_SECS)
+        self._turners.append(threading.current_thread())
+        threading.Thread(target=self._relieve, daemon=True).start()
+        self._work()
+
+    def _note_call(self, began: float) -> None:
+        self._calls_began[get_ident()] = began
 
     def step(self) -> bool:
         """Do what was asked for, then one turn; whether there was any work in it."""
@@ -278,19 +314,24 @@ class SlotProcess:
 
     def _turn(self) -> bool:
         now = self.slot.clock.monotonic
-        self._call_began = began = now()
-        busy = self.slot.is_open and self.slot.turn()
-        self._call_began = 0.0
+        began = now()
+        self._note_call(began)
+        try:
+            busy = self.slot.is_open and self.slot.turn()
+        finally:
+            self._note_call(0.0)
         if busy:
             self._exchanges.note_work(now() - began)
         return busy
 
     def _begin_start(self) -> None:
         self._is_starting = True
-        self._call_limit, self._call_began = self._start_limit, time.monotonic()
+        self._call_limit = self._start_limit
+        self._note_call(time.monotonic())
 
     def _end_start(self) -> None:
-        self._call_limit, self._call_began = self._execute_limit, 0.0
+        self._call_limit = self._execute_limit
+        self._note_call(0.0)
         self._is_starting = False
         if not self._is_careful:
             self.slot.before_calls(None)
@@ -329,9 +370,9 @@ class SlotProcess:
     def wake(self) -> None:
         self._wake.set()
 
-    def where(self) -> str:
-        """Which task is running, for what it prints."""
-        return self.slot.running() if self._is_loaded else f"slot {self.number}"
+    def where(self, thread: int | None = None) -> str:
+        """Which task is running in a thread, this one by default: for what it prints."""
+        return self.slot.running(thread) if self._is_loaded else f"slot {self.number}"
 
     def stats(self) -> dict[str, Any]:
         """What the tasks have counted so far, and their errors."""
@@ -355,9 +396,9 @@ class SlotProcess:
             heard, silent_beats = self._last_word, silent_beats + 1 if heard == self._last_word else 0
             if silent_beats * BEAT_SECS > LEASE_SECS:
                 self._orphaned()
-            began, limit = self._call_began, self._call_limit
-            if began and time.monotonic() - began > limit:
-                self._hung(time.monotonic() - began)
+            for thread, began in list(self._calls_began.items()):
+                if began and time.monotonic() - began > self._call_limit:
+                    self._hung(time.monotonic() - began, thread)
             stats = self.stats() if self._is_loaded else None
             if stats is not None and stats != told:
                 told = stats
@@ -365,7 +406,7 @@ class SlotProcess:
             else:
                 self.tell("beat")
 
-    def _hung(self, secs: float) -> None:
+    def _hung(self, secs: float, thread: int) -> None:
         """Tell where user code hangs, and end."""
         if self._is_starting:
             what = f"open or prepare of {self.where()}" if self._is_loaded else "loading the components"
@@ -376,7 +417,7 @@ class SlotProcess:
                 )
             )
         else:
-            self.tell("hung", secs=secs, stacks=_stacks(), where=self.where(), **self.stats())
+            self.tell("hung", secs=secs, stacks=_stacks(), where=self.where(thread), **self.stats())
         os._exit(HUNG)
 
     def _orphaned(self) -> NoReturn:

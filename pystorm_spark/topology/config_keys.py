@@ -151,6 +151,7 @@ _IRREGULAR = {
 
 _OURS = (
     Key("topology.bolt.on.error", "fail", _choice("fail", "restart"), "an exception in execute: fail it, or restart"),
+    Key("topology.execute.slow.secs", 0.2, AMOUNT, "a bolt whose execute is longer gets a thread of its own; 0: none"),
     Key("topology.execute.timeout.secs", None, POSITIVE, "a longer execute hangs; null: message timeout x 2"),
     Key("topology.fall.back.on.pickle", True, FLAG, "pickle values of types that have no wire format"),
     Key("topology.fields.grouping.hash", "stable", _choice("stable", "java"), "how keys are routed; java: as by Storm"),

@@ -6,6 +6,7 @@ import pytest
 
 from pystorm_spark import AlreadyAliveError, BasicBolt, NotAliveError, SparkCluster, Spout, StormError, TopologyBuilder
 from tests.spark.components import Numbers, Sum, doubling, wait_until
+from tests.spark.conftest import Journal
 from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
@@ -138,3 +139,32 @@ def test_what_a_bolt_prints_is_shown_by_the_driver_with_its_task_in_front(cluste
     wait_until(lambda: shown.append(capsys.readouterr().out) or "saw 0" in "".join(shown))
 
     assert "prints:3: saw 0\n" in "".join(shown)
+
+
+class Gated(BasicBolt):
+    """Waits for a file on every tuple."""
+
+    def __init__(self, gate, journal):
+        self.gate, self.journal = gate, journal
+
+    def execute(self, tup, collector):
+        self.journal.note("held", tup[0])
+        wait_until(self.gate.exists, secs=240)
+
+
+def test_a_bolt_that_is_held_up_holds_up_no_other_task_of_its_slot(cluster, journal, tmp_path):
+    held = Journal(tmp_path / "held")
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(10**6, journal, rate=100))
+    builder.set_bolt("sum", Sum(journal)).shuffle_grouping("numbers")
+    builder.set_spout("held-numbers", Numbers(5, held))
+    builder.set_bolt("gated", Gated(tmp_path / "gate", held)).shuffle_grouping("held-numbers")
+    cluster.submit_topology("held", {"topology.workers": 1}, builder.create_topology())
+    wait_until(lambda: held.noted("held"))
+    acked = len(journal.noted("acked"))
+    wait_until(lambda: len(journal.noted("acked")) > acked + 50)
+    assert (held.noted("held"), held.noted("acked")) == (["0"], [])
+    (tmp_path / "gate").touch()
+    wait_until(lambda: sorted(held.noted("acked")) == list("01234"))
+    cluster.kill_topology("held")
+    assert (len(journal.noted("cleaned")), len(journal.noted("closed")), held.noted("closed")) == (1, 1, ["spout"])

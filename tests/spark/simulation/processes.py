@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import deque
 
 import msgpack
@@ -109,10 +110,10 @@ class SimulatedProcess(SlotProcess):
         self.stalled_until = 0.0
         self._calls = deque()
         self._wake = Waker(self)
-        self._stopping = False
+        self._stopping = threading.Event()
         self._state = None
         self._told_frames = False
-        self._call_began = 0.0
+        self._calls_began = {}
         self._step_due = False
         self.sealed_in = {}  # {payload: the epoch in which the slot sealed it}
         self.taken_in = {}  # {payload: the epoch in which the slot got it}
@@ -258,7 +259,7 @@ class SimulatedProcess(SlotProcess):
             self._step_due = True
             self.simulation.at(self.held_until, lambda: self.guarded(self._take_step))
             return
-        if self._stopping:
+        if self._stopping.is_set():
             self._finish()
             return
         self.passes("turning")

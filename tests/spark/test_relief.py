@@ -1,0 +1,252 @@
+"""Relief: what happens in a slot while one of its bolts is held up, with threads and without Spark."""
+
+import random
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from pystorm_spark import Bolt, Spout, TopologyBuilder
+from pystorm_spark.clock import SystemClock
+from pystorm_spark.runtime.bolt_task import Relieved
+from pystorm_spark.runtime.components import pickle_components
+from pystorm_spark.runtime.plan import make_plan
+from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark import relief as relief_module
+from pystorm_spark.spark.relief import Relief
+from pystorm_spark.topology.config import resolve
+from tests.spark.components import wait_until
+
+SLOW_SECS = 0.05
+
+
+class Counter(Spout):
+    """Emits the numbers below `count`."""
+
+    outputs = ("number",)
+
+    def __init__(self, count):
+        self.count = count
+
+    def open(self, conf, context, collector):
+        self.collector = collector
+        self.next, self.acked, self.failed = 0, [], []
+
+    def next_tuple(self):
+        if self.next < self.count:
+            self.next += 1
+            self.collector.emit([self.next - 1], message_id=self.next - 1)
+
+    def ack(self, message_id):
+        self.acked.append(message_id)
+
+    def fail(self, message_id):
+        self.failed.append(message_id)
+
+
+class Gated(Bolt):
+    """Waits for a gate on some numbers, and passes them on."""
+
+    outputs = ("number",)
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.gate, self.is_held, self.threads = threading.Event(), threading.Event(), []
+
+    def execute(self, tup):
+        self.threads.append(threading.get_ident())
+        if tup[0] in self.numbers:
+            self.is_held.set()
+            assert self.gate.wait(60)
+        self.collector.emit(tup, [tup[0]])
+        self.collector.ack(tup)
+
+
+class Chatty(Bolt):
+    """Is in the engine's code most of the time, and takes long all the same."""
+
+    outputs = ("number",)
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def execute(self, tup):
+        until = time.monotonic() + 3 * SLOW_SECS
+        while time.monotonic() < until:
+            self.collector.emit(tup, [tup[0]])
+        self.collector.ack(tup)
+
+
+class Seen(Bolt):
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.seen = []
+
+    def execute(self, tup):
+        self.seen.append(tup[0])
+        self.collector.ack(tup)
+
+
+class Database(Seen):
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.connection = sqlite3.connect(":memory:")
+
+
+class Turned:
+    """A slot that threads turn, as those of a slot process do."""
+
+    def __init__(self, slow, fast=None, count=20):
+        builder = TopologyBuilder()
+        builder.set_spout("slow-numbers", Counter(count))
+        builder.set_bolt("slow", slow).shuffle_grouping("slow-numbers")
+        builder.set_bolt("after", Seen()).shuffle_grouping("slow")
+        builder.set_spout("fast-numbers", Counter(10**9))
+        builder.set_bolt("fast", fast or Seen()).shuffle_grouping("fast-numbers")
+        topology = builder.create_topology()
+        conf = resolve({"topology.max.spout.pending": 50})
+        plan = make_plan(topology, conf, "t-1", 1)
+        self.slot = Slot(plan, 0, pickle_components(plan), SystemClock(), random.Random(1))
+        self.relief = Relief(self.slot, SLOW_SECS)
+        self.ended = threading.Event()
+        self.errors = []
+        self.first = self.start(self.turn)
+        self.threads = [self.first, self.start(self.relieve)]
+
+    def start(self, target):
+        thread = threading.Thread(target=self.guarded, args=(target,))
+        thread.start()
+        return thread
+
+    def guarded(self, target):
+        try:
+            target()
+        except BaseException as exc:
+            self.errors.append(exc)
+
+    def turn(self):
+        if not self.slot.is_open:
+            self.slot.open()
+            self.slot.active = True
+        while not self.ended.is_set():
+            try:
+                self.slot.turn()
+            except Relieved as relieved:
+                if self.relief.is_relieved():
+                    self.relief.serve(relieved.task, lambda: not self.ended.is_set(), lambda began: None)
+                    return
+
+    def relieve(self):
+        while not self.ended.is_set():
+            if self.relief.take_over():
+                self.threads.append(self.start(self.relieve))
+                self.turn()
+                return
+            time.sleep(0.005)
+
+    def user(self, component):
+        wait_until(lambda: self.slot.is_open or self.errors)
+        assert not self.errors
+        return next(task.component() for task in self.slot.tasks.values() if task.component_id == component)
+
+    def end(self):
+        self.ended.set()
+        for thread in self.threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        self.slot.close()
+        assert self.errors == []
+
+
+@pytest.fixture
+def turned():
+    started = []
+
+    def start(*args, **options):
+        started.append(Turned(*args, **options))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()
+
+
+def goes_on(spout):
+    """Whether a spout gets acks from now on."""
+    before = len(spout.acked)
+    wait_until(lambda: len(spout.acked) > before + 100)
+
+
+def test_the_other_tasks_go_on_while_a_bolt_is_held_up(turned):
+    slot = turned(Gated(3, 4))
+    slow, fast = slot.user("slow"), slot.user("fast-numbers")
+    assert slow.is_held.wait(60)
+    goes_on(fast)
+    assert sorted(slot.user("slow-numbers").acked) == [0, 1, 2]
+    slow.gate.set()
+    wait_until(lambda: len(slot.user("slow-numbers").acked) == 20)
+    assert sorted(slot.user("slow-numbers").acked) == list(range(20))
+    assert slot.user("after").seen == list(range(20))
+    assert (slot.user("slow-numbers").failed, fast.failed) == ([], [])
+    stats = {task.component_id: task.counted() for task in slot.slot.tasks.values()}
+    assert (stats["slow"].executed, stats["slow"].acked, stats["slow"].emitted) == (20, 20, 20)
+
+
+def test_a_bolt_stays_with_the_thread_that_it_holds(turned):
+    slot = turned(Gated(0, 7))
+    slow = slot.user("slow")
+    assert slow.is_held.wait(60)
+    goes_on(slot.user("fast-numbers"))
+    slow.gate.set()
+    wait_until(lambda: len(slot.user("slow-numbers").acked) == 20)
+    assert set(slow.threads) == {slot.first.ident}
+
+
+def test_every_bolt_that_is_held_up_has_its_own_thread(turned):
+    slot = turned(Gated(0), Gated(5))
+    slow, fast = slot.user("slow"), slot.user("fast")
+    assert slow.is_held.wait(60)
+    assert fast.is_held.wait(60)
+    wait_until(lambda: len(slot.threads) == 4)
+    slow.gate.set()
+    wait_until(lambda: len(slot.user("slow-numbers").acked) == 20)
+    fast.gate.set()
+    goes_on(slot.user("fast-numbers"))
+
+
+def test_a_bolt_that_is_quick_again_goes_back_to_the_others(turned, monkeypatch):
+    monkeypatch.setattr(relief_module, "QUICK_SECS", 0.1)
+    slot = turned(Gated(0), count=10**9)
+    slow = slot.user("slow")
+    assert slow.is_held.wait(60)
+    goes_on(slot.user("fast-numbers"))
+    slow.gate.set()
+    wait_until(lambda: len(set(slow.threads)) == 2)
+    goes_on(slot.user("slow-numbers"))
+    assert not slot.slot._aside
+
+
+def test_a_bolt_that_is_busy_with_the_engine_loses_and_repeats_nothing(turned):
+    slot = turned(Chatty(), count=5)
+    numbers = slot.user("slow-numbers")
+    wait_until(lambda: len(numbers.acked) == 5)
+    assert (sorted(numbers.acked), numbers.failed) == (list(range(5)), [])
+    (chatty,) = (task for task in slot.slot.tasks.values() if task.component_id == "slow")
+    wait_until(lambda: len(slot.user("after").seen) == chatty.counted().emitted)
+
+
+def test_a_component_that_one_thread_alone_can_call_forbids_it(turned, caplog):
+    slot = turned(Gated(0), Database())
+    slow, fast = slot.user("slow"), slot.user("fast-numbers")
+    assert slow.is_held.wait(60)
+    wait_until(lambda: "'fast' has a connection to SQLite" in caplog.text)
+    acked = len(fast.acked)
+    time.sleep(3 * SLOW_SECS)
+    assert len(fast.acked) == acked
+    slow.gate.set()
+    goes_on(fast)
+    assert len(slot.threads) == 2
