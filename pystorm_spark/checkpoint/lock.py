@@ -59,7 +59,6 @@ def checkpoint_folder(checkpoint: object) -> Path:
     scheme, separator, rest = named.partition("://")
     if separator and scheme != "file":
         raise CheckpointError(
-            f"the checkpoint {named!r} is not a path of this machine: only folders that the driver can write are "
-            f"supported, {scheme}:// is not"
+            f"the checkpoint {named!r} is not a path of this machine: only a SparkCluster can have one on {scheme}://"
         )
     return Path(rest if separator else named).absolute()
