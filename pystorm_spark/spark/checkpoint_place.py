@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from pystorm_spark.checkpoint import dead_letters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
-from pystorm_spark.checkpoint.lock import checkpoint_folder
+from pystorm_spark.checkpoint.lock import URI, checkpoint_folder
 from pystorm_spark.spark.hadoop_files import HadoopFiles
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.hadoop_lock import HadoopLock
 
-URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # how one begins
 Letters = Iterable[Mapping[str, Any]]
 
 

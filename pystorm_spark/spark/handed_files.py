@@ -7,6 +7,7 @@ driver: however large a state is, it takes up neither the driver's memory nor th
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -20,6 +21,7 @@ from pystorm_spark.spark.wire import Connection, WireError
 
 PIECE = 1 << 22  # bytes of a file in one message
 LIMIT = PIECE + 64  # bytes of such a message
+PAUSES = (0.05, 0.2, 1.0)  # seconds, before a slot that was turned away comes again
 END_SECS = 10.0  # for a write that a slot had begun when it ended
 
 
@@ -60,6 +62,15 @@ class HandedFiles:
     def path(self, name: str) -> str:
         return f"{self._place}/{name}"
 
+    def _connected(self) -> Connection:
+        """A driver turns away some of the slots that all come at once, as they do when they start."""
+        for secs in PAUSES:
+            try:
+                return self._connect()
+            except WireError:
+                time.sleep(secs)
+        return self._connect()
+
     def _ask(self, operation: str, *arguments: Any) -> Any:
         with self._asked(operation, *arguments) as driver:
             return _answer(driver)
@@ -67,7 +78,7 @@ class HandedFiles:
     @contextmanager
     def _asked(self, operation: str, *arguments: Any) -> Iterator[Connection]:
         try:
-            with closing(self._connect()) as driver:
+            with closing(self._connected()) as driver:
                 driver.send({"kind": "file", "slot": self._slot, "operation": operation, "arguments": arguments})
                 yield driver
         except WireError as exc:

@@ -6,8 +6,12 @@ import subprocess
 
 import pytest
 
+from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.errors import CheckpointError, StormError
+from pystorm_spark.spark.checkpoint import Checkpoint
 from pystorm_spark.spark.hadoop_lock import BEAT, DEAD_SECS, LOCK, HadoopLock
+from tests.spark.simulation.run import plan_of
+from tests.spark.simulation.state import SimulatedPlace
 
 
 class Folder:
@@ -99,6 +103,22 @@ def test_a_holder_that_has_lost_its_lock_does_not_beat(folder, held):
     with pytest.raises(StormError, match="is now in use"):
         held.beat()
     assert BEAT not in folder.files
+
+
+def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, held):
+    files = MemoryFiles()
+    place = SimulatedPlace(files)
+    place.check_lock = held.check
+    plan, _ = plan_of(slots=1, tasks=1, pending=1, guarantee="exactly-once")
+    checkpoint = Checkpoint(plan, place, lambda txid, rows: True)
+    files.write("state-1-0-0123abcd.part", b"of the other driver")
+    before = files.names()
+    folder.change(id="another")
+    with pytest.raises(StormError, match="is now in use"):
+        checkpoint.commit(1, {})
+    with pytest.raises(StormError, match="is now in use"):
+        checkpoint.forget(0)
+    assert files.names() == before
 
 
 def test_a_lock_that_is_released_while_it_is_watched_is_taken(folder, held):

@@ -18,7 +18,7 @@ from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark import handed_files
 from pystorm_spark.spark.handed_files import FilesDesk, HandedFiles
-from pystorm_spark.spark.wire import Door, connect, listen, private_folder
+from pystorm_spark.spark.wire import Door, WireError, connect, listen, private_folder
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
@@ -115,6 +115,19 @@ def test_a_driver_that_is_gone_is_told(handed, desk):
     desk.serve = lambda connection, request: None
     with pytest.raises(CheckpointError, match="'place' is not reached through the driver"):
         handed.read("a.part")
+
+
+def test_a_slot_that_is_turned_away_comes_again(connected, files, monkeypatch):
+    monkeypatch.setattr(handed_files, "PAUSES", (0.0, 0.0))
+    refusals = [WireError("turned away"), WireError("turned away")]
+
+    def connect_at_last():
+        if refusals:
+            raise refusals.pop()
+        return connected()
+
+    HandedFiles(connect_at_last, 0, "place").write("a.part", b"one")
+    assert files.read("a.part") == b"one"
 
 
 def test_a_slot_that_ends_in_the_middle_leaves_nothing(connected, desk, files, monkeypatch):
