@@ -21,7 +21,7 @@ class DeadLetters:
 
     def add(self, letters: Iterable[Mapping[str, Any]]) -> None:
         """Add `letters`; they are there when this returns."""
-        lines = "".join(json.dumps(letter) + "\n" for letter in letters)
+        lines = to_lines(letters)
         try:
             with open(self._path, "a", encoding="utf-8") as file:
                 os.chmod(self._path, 0o600)
@@ -30,3 +30,8 @@ class DeadLetters:
                 os.fsync(file.fileno())
         except OSError as exc:
             raise CheckpointError(f"the dead letters {str(self._path)!r} cannot be written: {exc.strerror}") from exc
+
+
+def to_lines(letters: Iterable[Mapping[str, Any]]) -> str:
+    """The letters as they are written."""
+    return "".join(json.dumps(letter) + "\n" for letter in letters)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import socket
 from pathlib import Path
 
 from pystorm_spark.errors import CheckpointError
 
 NAME = "driver.lock"
+URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # how one begins, and its scheme
 
 
 class CheckpointLock:
@@ -56,10 +58,9 @@ def checkpoint_folder(checkpoint: object) -> Path:
     named = os.fspath(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else None
     if not isinstance(named, str) or not named:
         raise CheckpointError(f"a checkpoint is the path of a folder, or None for a temporary one; got {checkpoint!r}")
-    scheme, separator, rest = named.partition("://")
-    if separator and scheme != "file":
+    uri = URI.match(named)
+    if uri is not None and uri[1] != "file":
         raise CheckpointError(
-            f"the checkpoint {named!r} is not a path of this machine: only folders that the driver can write are "
-            f"supported, {scheme}:// is not"
+            f"the checkpoint {named!r} is not a path of this machine: only a SparkCluster can have one on {uri[1]}:"
         )
-    return Path(rest if separator else named).absolute()
+    return Path(named[uri.end() :] if uri is not None else named).absolute()

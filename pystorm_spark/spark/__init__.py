@@ -12,7 +12,7 @@
 | `driver` | the loop inside `foreachBatch`: when to exchange, when to commit, what to do when a slot dies |
 | `slots` | the slots as the driver knows them: what they say, what they are asked |
 | `commit_round`, `slot_state` | one commit, question by question: the driver's side, the slot's side |
-| `checkpoint` | where the commits of a topology are kept |
+| `checkpoint`, `checkpoint_place` | where the commits of a topology are kept |
 | `state_table` | a state as a DataFrame |
 | `feeding`, `fed_spout` | the rows of a DataFrame on their way to a spout's tasks: the driver's side, the slot's side |
 | `fetching`, `keeping_bolt` | rows that bolts keep on their way to a DataFrame: the driver's side, the slot's side |
@@ -20,6 +20,7 @@
 | `sources`, `sinking` | the queries of DataFrameSpouts; what is handed to the `write` of DataFrameSinks |
 | `bounded` | `run_batch`: a topology over DataFrames that end |
 | `control` | the driver's end of the connections to its slots |
-| `hadoop_files` | the files of a checkpoint on hdfs, s3a and the like |
+| `hadoop_files`, `hadoop_folder`, `hadoop_lock` | the files of a checkpoint on hdfs, s3a and the like, and its lock |
+| `handed_files` | the same for slots, which reach them through the driver |
 | `wire` | messages on sockets: authenticated, sized before they are read |
 """

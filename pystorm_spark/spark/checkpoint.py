@@ -1,20 +1,24 @@
-"""Internal. Checkpoint: where a topology on Spark keeps its commits. Slots write their parts, the driver the rest."""
+"""Internal. Checkpoint: where a topology on Spark keeps its commits. Slots write their parts, the driver the rest.
+
+Where slots cannot write, they hand their parts to the driver.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pystorm_spark.checkpoint.commit_log import CommitLog
-from pystorm_spark.checkpoint.dead_letters import DeadLetters
-from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.slot_side import Written
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.spark.checkpoint_place import Place
+from pystorm_spark.spark.hadoop_files import HadoopFiles
+from pystorm_spark.spark.handed_files import FilesDesk
+from pystorm_spark.spark.wire import Connection
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +28,15 @@ WriteRows = Callable[[int, Mapping[int, Mapping[int, int]]], bool]  # of a commi
 class Checkpoint:
     """The commits of one run of a topology."""
 
-    def __init__(self, plan: Plan, folder: Path, write_rows: WriteRows, files: Files | None = None) -> None:
+    def __init__(self, plan: Plan, place: Place, write_rows: WriteRows) -> None:
         name = plan.conf["topology.name"]
         self.interval_secs: float = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
-        self._folder = folder
+        self._place = place
         self._write_rows = write_rows
-        self._files = files or PosixFiles(folder / "state")
+        place.check_lock()
+        self._files = (place / "state").files()
+        self._desk = FilesDesk(self._files) if isinstance(self._files, HadoopFiles) else None
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
         store = CheckpointStore(self._files, name, allow_older=plan.conf[OLDER_KEY])
         self._log = CommitLog(store, name, slots)
@@ -41,7 +47,16 @@ class Checkpoint:
 
     def assignment(self, slot: int) -> dict[str, Any]:
         """What a slot that starts has to know."""
-        return {"folder": str(self._folder / "state"), "assignment": self._log.assignment(slot).to_plain()}
+        return {
+            "place": str(self._place / "state"),
+            "is_handed": self._desk is not None,
+            "assignment": self._log.assignment(slot).to_plain(),
+        }
+
+    def serve(self, connection: Connection, request: dict[str, Any]) -> None:
+        """Do for a slot what it cannot do with the files itself."""
+        assert self._desk is not None
+        self._desk.serve(connection, request)
 
     def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
@@ -55,8 +70,9 @@ class Checkpoint:
             schemas.update(reply["schemas"])
             letters += [{"time": time.time(), **letter} for letter in reply["letters"]]
         self._check_seen(written)
+        self._place.check_lock()
         if letters:
-            DeadLetters(self._folder).add(letters)
+            self._place.add_letters(txid, letters)
         if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
             return False
         self._log.commit(txid, written, schemas, any(reply["batch_goes_on"] for reply in replies.values()))
@@ -66,7 +82,10 @@ class Checkpoint:
 
     def forget(self, slot: int) -> None:
         """A slot's process is gone, and with it what it has written for a commit that will not be made."""
+        if self._desk is not None:
+            self._desk.await_end(slot)
         try:
+            self._place.check_lock()
             self._log.forget(slot)
         except CheckpointError as exc:
             log.warning("what slot %d has left behind stays until the next start: %s", slot, exc)

@@ -13,10 +13,13 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
+from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
+from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.hadoop_lock import HadoopLock
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.session import own_session, prepare_session
@@ -32,13 +35,14 @@ SPARKS_LONGEST_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
 class SparkCluster(Cluster[SparkTopology]):
     """Runs topologies on Spark. `spark` is a SparkSession, or None for one on all cores of this machine.
 
-    `checkpoint` is a folder for the topologies' checkpoints; None means a temporary one.
+    `checkpoint` is a folder for the topologies' checkpoints, a path or a URI that Hadoop knows (`hdfs://…`); None means
+    a temporary one.
     """
 
     def __init__(self, spark: Any = None, checkpoint: Any = None) -> None:
         super().__init__()
         check_open_files()
-        named = checkpoint_folder(checkpoint) if checkpoint is not None else None
+        named = named_place(checkpoint) if checkpoint is not None else None
         self._interrupts = Interrupts()
         try:
             with ExitStack() as made:  # undone at shutdown, or at once where this does not come to its end
@@ -48,19 +52,24 @@ class SparkCluster(Cluster[SparkTopology]):
             self._interrupts.release(exc)
             raise
 
-    def _make(self, made: ExitStack, spark: Any, named: Path | None) -> None:
-        if named is not None:
+    def _make(self, made: ExitStack, spark: Any, named: Path | str | None) -> None:
+        if isinstance(named, Path):
             made.callback(CheckpointLock(named).release)
         own = spark is None and SparkSession.getActiveSession() is None
         self._folder = private_folder(longest=SPARKS_LONGEST_FOLDER if own else LONGEST_FOLDER)
         made.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        self._is_named = named is not None
-        self._checkpoint = named or self._folder / "checkpoint"
         if own:
             made.callback(_stop_spark, str(self._folder))
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
         prepare_session(self._session)
         self._interrupts.replace_sparks()
+        self._checkpoint: Place | None = PosixPlace(named) if isinstance(named, Path) else None
+        if isinstance(named, str):
+            folder = HadoopFolder(self._session, named, self._folder)
+            folder.make()
+            lock = HadoopLock(folder)
+            made.callback(lock.release)
+            self._checkpoint = HadoopPlace(folder, lock)
 
     @property
     def spark(self) -> SparkSession:
@@ -72,8 +81,13 @@ class SparkCluster(Cluster[SparkTopology]):
     ) -> SparkTopology:
         planned = partial(self._plan, topology, storm_id)
         # What a user has named is found again under the topology's name; what is temporary is for one run only.
-        checkpoint, is_kept = self._checkpoint / (name if self._is_named else storm_id), self._is_named
-        submitted = SparkTopology(name, planned, conf, self._session, self._folder, checkpoint, is_kept)
+        temporary: Path | None = None
+        if self._checkpoint is not None:
+            checkpoint = self._checkpoint / name
+        else:
+            temporary = self._folder / "checkpoint" / storm_id
+            checkpoint = PosixPlace(temporary)
+        submitted = SparkTopology(name, planned, conf, self._session, self._folder, checkpoint, temporary)
         try:
             submitted.start(active)
         except BaseException:

@@ -81,6 +81,9 @@ class Listener(Protocol):
     def on_lease(self) -> None:
         """Called now and then."""
 
+    def on_file(self, connection: Connection, request: dict[str, Any]) -> None:
+        """A slot wants something done with a file of the checkpoint, on a connection of its own."""
+
 
 class Control:
     """Listens to the slots of one topology, and lets them know that the driver lives."""
@@ -128,6 +131,9 @@ class Control:
 
     def _serve(self, connection: Connection) -> None:
         hello = connection.receive(HELLO_LIMIT)
+        if hello["kind"] == "file":
+            self._listener.on_file(connection, hello)
+            return
         link = SlotLink(int(hello["slot"]), int(hello["pid"]), connection, self._is_near)
         answer = self._listener.assignment(link, dict(hello["versions"]))
         self._links.append(link)

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import cloudpickle
 import msgpack
 
-from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import Relieved, SlotCrash
@@ -36,6 +36,7 @@ from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.spark.answers import Answering, Exchanges
+from pystorm_spark.spark.handed_files import HandedFiles
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
 from pystorm_spark.spark.relief import LOOK_SECS, Relief
@@ -69,7 +70,8 @@ class SlotProcess:
         self._executor = ProcessId(*spec["executor"])
         self._driver = ProcessId(*spec["driver"])
         self._files = Path(spec["files"]) if spec["files"] else None  # of the driver, where it is on this machine
-        self._control = connect(Address(*spec["control"]), self._token)
+        self._control_address = Address(*spec["control"])
+        self._control = connect(self._control_address, self._token)
         self._sending = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
@@ -246,11 +248,16 @@ class SlotProcess:
         self.slot = Slot(plan, self.number, components, SystemClock(), random.Random())
         self._rows = RowTasks(self.slot, self.tell)
         if checkpoint is not None:
-            files = PosixFiles(Path(checkpoint["folder"]))
+            files = self._checkpoint_files(checkpoint["place"], checkpoint["is_handed"])
             self._state = SlotState(self.slot, self._rows, files, checkpoint["assignment"], self.tell)
         self.slot.on_wake(self._wake.set)
         self.slot.before_calls(self._tell_call)
         self._is_loaded = True
+
+    def _checkpoint_files(self, place: str, is_handed: bool) -> Files:
+        if not is_handed:
+            return PosixFiles(Path(place))
+        return HandedFiles(lambda: connect(self._control_address, self._token), self.number, place)
 
     def _open(self) -> None:
         """Open the components, which may take as long as a start."""

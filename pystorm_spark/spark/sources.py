@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from urllib.parse import quote
 
 from py4j.protocol import Py4JError
@@ -17,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
+from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
@@ -34,12 +34,12 @@ STOP_SECS = 10.0  # for the query to be told that it ends
 class Source:
     """The streaming DataFrame of one spout, and the query that feeds the spout from it."""
 
-    def __init__(self, spec: ComponentSpec, session: SparkSession, folder: Path) -> None:
+    def __init__(self, spec: ComponentSpec, session: SparkSession, checkpoint: Place) -> None:
         self.id = spec.id
         self.fields = spec.outputs[DEFAULT_STREAM].fields.to_list()
         self.session = session
-        self.folder = folder / "sources" / quote(spec.id, safe="")
-        self.dead_letters = folder / "dead-letters" / quote(spec.id, safe="")
+        self.place = checkpoint / "sources" / quote(spec.id, safe="")
+        self.dead_letters = checkpoint / "dead-letters" / quote(spec.id, safe="")
         self.df = _built(spec, session)
         check_columns(f"spout {self.id!r}", self.fields, self.df)
         self.schema = StructType([self.df.schema[field] for field in self.fields])
@@ -47,18 +47,17 @@ class Source:
 
     def _check_schema(self) -> None:
         """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
-        path = self.folder / "schema.json"
-        if path.exists():
-            before = StructType.fromJson(json.loads(path.read_text(encoding="utf-8")))
+        kept = self.place.read_text("schema.json")
+        if kept is not None:
+            before = StructType.fromJson(json.loads(kept))
             if before != self.schema:
                 raise CheckpointError(
                     f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
-                    f"{str(self.folder)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
+                    f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
                     "with the former types, or begin a new checkpoint"
                 )
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.schema.json(), encoding="utf-8")
+        self.place.write_text("schema.json", self.schema.json())
 
     def start(self, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]) -> SourceQuery:
         """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""
@@ -69,12 +68,12 @@ class Source:
         dead = {task: share for task, share in shares.items() if share.dead}
         if not dead:
             return
-        folder = self.dead_letters / f"batch={batch}"
+        place = self.dead_letters / f"batch={batch}"
         rows = fetched(self.session.sparkContext, token, [(task, dead[task].round, dead[task].link) for task in dead])
         letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
-        letters.drop("batch").write.mode("overwrite").json(spark_path(folder))
+        letters.drop("batch").write.mode("overwrite").json(place.uri)
         count = sum(share.dead for share in dead.values())
-        log.warning("spout %s: dead letters of batch %d (%d) are in %s", self.id, batch, count, folder)
+        log.warning("spout %s: dead letters of batch %d (%d) are in %s", self.id, batch, count, place)
 
 
 class SourceQuery:
@@ -92,7 +91,7 @@ class SourceQuery:
         logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
         writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
         try:
-            self._query = writer.option("checkpointLocation", spark_path(source.folder / "offsets")).start()
+            self._query = writer.option("checkpointLocation", (source.place / "offsets").uri).start()
         except PySparkException as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
@@ -171,11 +170,6 @@ def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
                 f"{who} declares the field {field!r}, which its DataFrame does not have; "
                 f"{did_you_mean(field, df.columns)}"
             )
-
-
-def spark_path(folder: Path) -> str:
-    """`folder` for Spark, which decodes nothing in a path."""
-    return f"file://{folder.absolute()}"
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:

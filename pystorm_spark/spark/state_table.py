@@ -20,13 +20,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pystorm_spark.checkpoint.files import PosixFiles
-from pystorm_spark.checkpoint.lock import checkpoint_folder
+from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import read_sections
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
@@ -46,12 +47,15 @@ def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: s
     A column whose values are all strings, all integers and so on has that type; any other holds JSON. `topology` is
     needed where a checkpoint has the states of several.
     """
-    folder = _state_folder(checkpoint_folder(checkpoint), topology)
-    files = PosixFiles(folder)
-    manifest = CheckpointStore(files, folder.parent.name).last
+    named = named_place(checkpoint)
+    place: Place = PosixPlace(named) if isinstance(named, Path) else HadoopPlace(HadoopFolder(spark, named))
+    name = _topology_in(place, topology)
+    place = place / name / "state"
+    files = place.files()
+    manifest = CheckpointStore(files, name).last
     if manifest is None or component not in manifest.tasks:
         known = manifest.tasks if manifest is not None else ()
-        raise CheckpointError(f"{str(folder)!r} has no state of {component!r}; {did_you_mean(component, known)}")
+        raise CheckpointError(f"{str(place)!r} has no state of {component!r}; {did_you_mean(component, known)}")
     tasks = [TaskKey(component, index) for index in range(manifest.tasks[component])]
     sections = _sections(files, manifest, tasks)
     rows = spark.sparkContext.parallelize(sections, max(1, len(sections))).flatMap(_rows).cache()
@@ -71,12 +75,12 @@ def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: s
         rows.unpersist()
 
 
-def _state_folder(checkpoint: Path, topology: str | None) -> Path:
-    found = {path.parent.name: path for path in checkpoint.glob("*/state")} if checkpoint.is_dir() else {}
+def _topology_in(checkpoint: Place, topology: str | None) -> str:
+    found = [name for name in checkpoint.folders() if "state" in (checkpoint / name).folders()]
     if topology is None and len(found) == 1:
-        return next(iter(found.values()))
+        return found[0]
     if topology in found:
-        return found[topology]
+        return topology
     if not found:
         raise CheckpointError(f"there is no state in {str(checkpoint)!r}: no topology has committed any there")
     wanted = "say which `topology` is meant" if topology is None else f"and none of {topology!r}"
@@ -84,7 +88,7 @@ def _state_folder(checkpoint: Path, topology: str | None) -> Path:
     raise CheckpointError(f"{str(checkpoint)!r} holds the states of {len(found)} topologies, {wanted}; {known}")
 
 
-def _sections(files: PosixFiles, manifest: Manifest, tasks: list[TaskKey]) -> list[tuple[int, list[bytes]]]:
+def _sections(files: Files, manifest: Manifest, tasks: list[TaskKey]) -> list[tuple[int, list[bytes]]]:
     read = read_sections(files, manifest.needed(tasks), tasks)
     return [(task.index, sections) for task, sections in read.items()]
 

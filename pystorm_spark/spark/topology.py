@@ -29,6 +29,7 @@ from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.checkpoint import Checkpoint
+from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Chains, Order
@@ -43,7 +44,7 @@ from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
 from pystorm_spark.spark.sources import Source, SourceQuery
-from pystorm_spark.spark.wire import Address, private_folder
+from pystorm_spark.spark.wire import Address, Connection, private_folder
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Run:
     """The slots of one plan, from their placing to their end; a rebalance makes another run."""
 
     def __init__(
-        self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Path, past: Tally, sinks: Sinks
+        self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Place, past: Tally, sinks: Sinks
     ) -> None:
         check_open_files(plan.slots)
         self._checkpoint = Checkpoint(plan, checkpoint, self._write_rows) if plan.committed_bolts else None
@@ -191,6 +192,10 @@ class Run:
     def on_lease(self) -> None:
         self.driver.look_for_silence()
 
+    def on_file(self, connection: Connection, request: dict[str, Any]) -> None:
+        assert self._checkpoint is not None
+        self._checkpoint.serve(connection, request)
+
     # Counts.
 
     def count(self, tally: Tally) -> None:
@@ -278,8 +283,8 @@ class SparkTopology(RunningTopology):
         conf: Mapping[str, Any],
         session: SparkSession,
         folder: Path,
-        checkpoint: Path,
-        is_kept: bool,
+        checkpoint: Place,
+        temporary: Path | None,
     ) -> None:
         self.plan = planned(conf)
         super().__init__(name, self.plan.storm_id)
@@ -293,7 +298,7 @@ class SparkTopology(RunningTopology):
         self._session = session
         self._folder = folder
         self._checkpoint = checkpoint
-        self._is_kept = is_kept  # the checkpoint, when the topology ends
+        self._temporary = temporary  # the checkpoint's folder, where it goes with the topology
         self._started_at = time.monotonic()
         self.run = Run(self.plan, session, folder, checkpoint, Tally(self.plan.specs), self._sinks)
         self._query: Any = None
@@ -416,8 +421,8 @@ class SparkTopology(RunningTopology):
             self.status = KILLED
             try:
                 self._stop_run()
-                if not self._is_kept:
-                    shutil.rmtree(self._checkpoint, ignore_errors=True)
+                if self._temporary is not None:
+                    shutil.rmtree(self._temporary, ignore_errors=True)
             finally:
                 self.ended.set()
 

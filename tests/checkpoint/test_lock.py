@@ -80,5 +80,6 @@ def test_what_is_no_folder_of_this_machine_is_refused(named):
 
 def test_a_checkpoint_may_be_named_as_a_file_url(tmp_path):
     assert checkpoint_folder(f"file://{tmp_path}") == tmp_path
+    assert checkpoint_folder(f"file:{tmp_path}") == tmp_path
     assert checkpoint_folder(str(tmp_path)) == tmp_path
     assert checkpoint_folder(tmp_path) == tmp_path

@@ -183,7 +183,7 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
     files.put(range(10))
     files.put(range(10, 20))
     bolt = FailsOn(5, 1000, str(tmp_path / "failures"))
-    with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
+    with SparkCluster(spark, f"file:{tmp_path}/checkpoint") as cluster:  # through Hadoop
         conf = {**TWO_SLOTS, "topology.max.replays": 1}
         cluster.submit_topology("poison", conf, counting(files.read, journal, bolt, ["number", "text"]))
         wait_until(lambda: committed(tmp_path / "checkpoint", "poison") == {0, 1})

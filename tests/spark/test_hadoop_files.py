@@ -9,6 +9,7 @@ from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_files import HadoopFiles
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.topology.durable import TaskKey
 
 pytestmark = pytest.mark.spark
@@ -18,7 +19,7 @@ TASK = TaskKey("count", 0)
 
 @pytest.fixture
 def files(spark, tmp_path):
-    return HadoopFiles(spark, f"file://{tmp_path}/state")
+    return HadoopFiles(HadoopFolder(spark, f"file://{tmp_path}/state"))
 
 
 def left(tmp_path):
@@ -57,6 +58,20 @@ def test_commits_are_found_again_and_what_they_do_not_need_goes(files, tmp_path)
     assert len(left(tmp_path)) == 4
 
 
+def test_a_damaged_part_is_refused_by_its_path_and_an_older_commit_is_taken_where_that_is_allowed(files, tmp_path):
+    store = CheckpointStore(files, "words")
+    store.clean()
+    for txid in [1, 2]:
+        part = write_part(files, f"p{txid}", {TASK: b"%d" % txid}, is_full=True)
+        store.commit(replace(store.last, txid=txid, parts=(part,)))
+    damaged = tmp_path / "state" / part.name
+    damaged.write_bytes(b"?" + damaged.read_bytes()[1:])
+
+    with pytest.raises(CheckpointError, match=rf"{part.name}' is damaged: its checksum is wrong"):
+        read_sections(files, CheckpointStore(files, "words").last.parts, {TASK})
+    assert CheckpointStore(files, "words", allow_older=True).last.txid == 1
+
+
 def test_a_missing_file_and_a_name_of_none_are_named(files):
     with pytest.raises(CheckpointError, match=r"a\.part' cannot be read: .*FileNotFoundException"):
         files.read("a.part")
@@ -68,12 +83,20 @@ def test_a_folder_is_made_for_its_owner_only_and_refused_if_others_can_write_it(
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     (tmp_path / "state").chmod(0o770)
     with pytest.raises(CheckpointError, match=r"state' can be written by others \(its mode is 0770\)"):
-        HadoopFiles(spark, f"file://{tmp_path}/state")
+        HadoopFiles(HadoopFolder(spark, f"file://{tmp_path}/state"))
+
+
+def test_a_file_that_others_can_write_is_not_read(files, tmp_path):
+    files.write("a.part", b"one")
+    assert (tmp_path / "state" / "a.part").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "state" / "a.part").chmod(0o620)
+    with pytest.raises(CheckpointError, match=r"a\.part' can be written by others \(its mode is 0620\)"):
+        files.read("a.part")
 
 
 def test_a_file_system_that_there_is_not_is_told(spark):
     with pytest.raises(CheckpointError, match=r"'nowhere://host/state' cannot be used: .*No FileSystem for"):
-        HadoopFiles(spark, "nowhere://host/state")
+        HadoopFiles(HadoopFolder(spark, "nowhere://host/state"))
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(files, tmp_path, monkeypatch):

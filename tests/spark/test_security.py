@@ -80,9 +80,10 @@ NONSENSE = [
     [],
     [1, 2, 3],
     {"kind": "hello"},
-    {"slot": 99, "pid": 1, "versions": {}},
-    {"slot": "x", "pid": 1, "versions": {}},
-    {"slot": 0, "pid": 1, "versions": 7},
+    {"kind": "hello", "slot": 99, "pid": 1, "versions": {}},
+    {"kind": "hello", "slot": "x", "pid": 1, "versions": {}},
+    {"kind": "hello", "slot": 0, "pid": 1, "versions": 7},
+    {"kind": "file", "slot": 0, "operation": "read", "arguments": ["a.part"]},
     [1, 1, 0, 0.0, False, [b"\xc1"]],
     ["epoch", "job", 0, 0.0, False, []],
 ]

@@ -78,9 +78,10 @@ def test_killing_a_topology_commits(start, journal):
 def test_a_checkpoint_that_nobody_named_goes_with_its_topology(cluster, journal):
     cluster.submit_topology("counting", CONF, counting(10, journal))
     wait_for_acks(journal, 10)
-    assert len(list(cluster._checkpoint.iterdir())) == 1
+    temporary = cluster._folder / "checkpoint"
+    assert len(list(temporary.iterdir())) == 1
     cluster.kill_topology("counting")
-    assert not list(cluster._checkpoint.iterdir())
+    assert not list(temporary.iterdir())
 
 
 def test_what_cannot_be_read_is_refused_and_harms_nobody(cluster, journal):

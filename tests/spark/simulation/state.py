@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.checkpoint.part import read_sections
 from pystorm_spark.errors import CheckpointError
@@ -33,11 +31,24 @@ class FaultyFiles(MemoryFiles):
             raise CheckpointError(f"{name} cannot be written: a fault of the test")
 
 
+class SimulatedPlace:
+    """A place whose only folder is that of the state."""
+
+    def __init__(self, files):
+        self.files = lambda: files
+
+    def __truediv__(self, name):
+        return self
+
+    def check_lock(self):
+        pass
+
+
 class SimulatedCheckpoint(Checkpoint):
     """Tells the world of each commit."""
 
     def __init__(self, plan, files, world):
-        super().__init__(plan, Path("simulated"), lambda txid, rows: True, files)
+        super().__init__(plan, SimulatedPlace(files), lambda txid, rows: True)
         self._world = world
 
     def commit(self, txid, replies):

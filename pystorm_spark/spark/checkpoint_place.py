@@ -1,0 +1,129 @@
+"""Internal. Place: a folder of a checkpoint, on a path of this machine or wherever Hadoop reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pystorm_spark.checkpoint import dead_letters
+from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.lock import URI, checkpoint_folder
+from pystorm_spark.spark.hadoop_files import HadoopFiles
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.hadoop_lock import HadoopLock
+
+Letters = Iterable[Mapping[str, Any]]
+
+
+class Place(Protocol):
+    """A folder of a checkpoint; as a string, what a user calls it."""
+
+    @property
+    def uri(self) -> str:
+        """What Spark calls it."""
+        ...
+
+    def __truediv__(self, name: str) -> Place: ...
+
+    def folders(self) -> list[str]:
+        """The names of the folders that are in it."""
+        ...
+
+    def read_text(self, name: str) -> str | None:
+        """What a file of it holds; None if there is none."""
+        ...
+
+    def write_text(self, name: str, text: str) -> None: ...
+
+    def files(self) -> Files:
+        """The files of a state that it holds."""
+        ...
+
+    def add_letters(self, txid: int, letters: Letters) -> None:
+        """Add the dead letters of a commit; they are there when this returns."""
+        ...
+
+    def check_lock(self) -> None:
+        """Raise a `StormError` if another driver has the checkpoint by now."""
+        ...
+
+
+class PosixPlace:
+    """A folder that has the same path for the driver and all slots."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self.path.absolute()}"  # Spark decodes nothing in a path
+
+    def __truediv__(self, name: str) -> PosixPlace:
+        return PosixPlace(self.path / name)
+
+    def folders(self) -> list[str]:
+        return [found.name for found in self.path.iterdir() if found.is_dir()] if self.path.is_dir() else []
+
+    def read_text(self, name: str) -> str | None:
+        path = self.path / name
+        return path.read_text(encoding="utf-8") if path.exists() else None
+
+    def write_text(self, name: str, text: str) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def files(self) -> PosixFiles:
+        return PosixFiles(self.path)
+
+    def add_letters(self, txid: int, letters: Letters) -> None:
+        dead_letters.DeadLetters(self.path).add(letters)
+
+    def check_lock(self) -> None:
+        """Nothing to be looked at: the system holds the lock as long as this process lives."""
+
+
+class HadoopPlace:
+    """A folder that the driver's JVM reaches, and slots through the driver."""
+
+    def __init__(self, folder: HadoopFolder, lock: HadoopLock | None = None) -> None:
+        self._folder = folder
+        self._lock = lock
+
+    def __str__(self) -> str:
+        return self.uri
+
+    @property
+    def uri(self) -> str:
+        return self._folder.uri
+
+    def __truediv__(self, name: str) -> HadoopPlace:
+        return HadoopPlace(self._folder / name, self._lock)
+
+    def folders(self) -> list[str]:
+        return self._folder.names(folders=True)
+
+    def read_text(self, name: str) -> str | None:
+        return self._folder.read(name).decode() if self._folder.has(name) else None
+
+    def write_text(self, name: str, text: str) -> None:
+        self._folder.create(name, text.encode(), replace=True)
+
+    def files(self) -> HadoopFiles:
+        return HadoopFiles(self._folder)
+
+    def add_letters(self, txid: int, letters: Letters) -> None:
+        """A file for each commit: object stores cannot add to one. A commit that is tried again replaces its own."""
+        (self / dead_letters.NAME).write_text(f"commit-{txid:020d}.jsonl", dead_letters.to_lines(letters))
+
+    def check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
+
+
+def named_place(checkpoint: object) -> Path | str:
+    """What a user has named: the URI of a folder that Hadoop reaches, or else a path of this machine."""
+    return checkpoint if isinstance(checkpoint, str) and URI.match(checkpoint) else checkpoint_folder(checkpoint)

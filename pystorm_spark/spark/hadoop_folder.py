@@ -1,0 +1,151 @@
+"""Internal. HadoopFolder: a folder wherever Hadoop reaches (hdfs, s3a, file, …), through the driver's JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from pystorm_spark.errors import CheckpointError
+
+FOLDER_MODE, FILE_MODE = "700", "600"
+OTHERS_WRITE = 0o022
+PERMISSIONS = "fs.capability.paths.permissions"  # object stores have none, and show all paths as open to everybody
+
+
+class HadoopFolder:
+    """The files of one folder that a URI names. What goes wrong is a `CheckpointError` that names the path.
+
+    Bytes go through a local file in `spool` that the JVM copies: through py4j itself they take forty times as long.
+    """
+
+    def __init__(self, spark: SparkSession, uri: str, spool: Path | None = None) -> None:
+        self.uri = uri.rstrip("/")
+        self._spark = spark
+        self._spool = spool
+        self._hadoop: Any = spark._jvm.org.apache.hadoop  # type: ignore[union-attr]
+        with self.told("", "cannot be used"):
+            self._folder = self._hadoop.fs.Path(uri)
+            self._system = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def __truediv__(self, name: str) -> HadoopFolder:
+        return HadoopFolder(self._spark, self.path(name), self._spool)
+
+    def make(self) -> None:
+        """Make the folder, for its owner only, if it is missing."""
+        with self.told("", "cannot be used"):
+            if self._system.exists(self._folder) or self._system.mkdirs(self._folder, self._permission(FOLDER_MODE)):
+                return
+        raise CheckpointError(f"the checkpoint {self.uri!r} cannot be used: the folder cannot be made")
+
+    def path(self, name: str) -> str:
+        return f"{self.uri}/{name}".rstrip("/")
+
+    def put(self, local: Path, name: str) -> None:
+        """Copy a local file to here, in place of what may be there. It is durable as far as a closed file is."""
+        with self.told(name, "cannot be written"):
+            path = self._path(name)
+            self._system.copyFromLocalFile(False, True, self._hadoop.fs.Path(local.as_uri()), path)
+            if self._has_owners():
+                self._system.setPermission(path, self._permission(FILE_MODE))
+
+    def get(self, name: str, local: Path) -> None:
+        """Copy a file to a local one."""
+        with self.told(name, "cannot be read"):
+            self._system.copyToLocalFile(False, self._path(name), self._hadoop.fs.Path(local.as_uri()), True)
+
+    def read(self, name: str) -> bytes:
+        """What a small file holds."""
+        with self.told(name, "cannot be read"):
+            stream = self._system.open(self._path(name))
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def create(self, name: str, data: bytes, replace: bool) -> bool:
+        """Make a small file; False if it is there and shall not be replaced."""
+        path = self._path(name)
+        with self.told(name, "cannot be written"):
+            try:
+                stream = self._system.create(path, replace)
+            except Py4JJavaError:
+                if replace or not self._system.exists(path):
+                    raise
+                return False
+            try:
+                stream.write(bytearray(data))
+            finally:
+                stream.close()
+            return True
+
+    def rename(self, old: str, new: str) -> bool:
+        with self.told(new, "cannot be written"):
+            return bool(self._system.rename(self._path(old), self._path(new)))
+
+    def remove(self, name: str) -> None:
+        """Remove a file, which may be gone already."""
+        with self.told(name, "cannot be removed"):
+            self._system.delete(self._path(name), False)
+
+    def has(self, name: str) -> bool:
+        with self.told(name, "cannot be read"):
+            return bool(self._system.exists(self._path(name)))
+
+    def size(self, name: str) -> int:
+        with self.told(name, "cannot be read"):
+            return int(self._system.getFileStatus(self._path(name)).getLen())
+
+    def names(self, folders: bool = False) -> list[str]:
+        """The files that are here, or the folders; none where this folder is missing."""
+        with self.told("", "cannot be read"):
+            found = self._system.listStatus(self._folder) if self._system.exists(self._folder) else ()
+            return [status.getPath().getName() for status in found if status.isDirectory() == folders]
+
+    def refuse_strangers(self, name: str = "") -> None:
+        """Refuse what another user could have written, where the file system knows of users."""
+        with self.told(name, "cannot be read"):
+            if not self._has_owners():
+                return
+            status = self._system.getFileStatus(self._path(name) if name else self._folder)
+            owner, mode = status.getOwner(), status.getPermission().toShort()
+            user = self._hadoop.security.UserGroupInformation.getCurrentUser().getShortUserName()
+        if owner != user:
+            problem = f"belongs to the user {owner!r}, not to {user!r}"
+        elif mode & OTHERS_WRITE:
+            problem = f"can be written by others (its mode is {mode:04o})"
+        else:
+            return
+        raise CheckpointError(
+            f"the checkpoint {self.path(name)!r} {problem}: a state may hold pickled values, which are code, so only "
+            "what nobody else can write is read"
+        )
+
+    @contextmanager
+    def local_file(self) -> Iterator[Path]:
+        """A local file of one's own, to copy from or to."""
+        with TemporaryDirectory(prefix="pystorm-file-", dir=self._spool) as folder:
+            yield Path(folder) / "file"
+
+    @contextmanager
+    def told(self, name: str, problem: str) -> Iterator[None]:
+        """Tell what goes wrong with a file as a `CheckpointError`."""
+        try:
+            yield
+        except (Py4JError, OSError) as exc:  # of the JVM, or of the local file
+            why = exc.java_exception.toString() if isinstance(exc, Py4JJavaError) else exc
+            raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {why}") from exc
+
+    def _path(self, name: str) -> Any:
+        return self._hadoop.fs.Path(self._folder, name)
+
+    def _permission(self, mode: str) -> Any:
+        return self._hadoop.fs.permission.FsPermission(mode)
+
+    def _has_owners(self) -> bool:
+        return bool(self._system.hasPathCapability(self._folder, PERMISSIONS))

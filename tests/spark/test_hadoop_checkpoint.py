@@ -1,0 +1,79 @@
+"""Topologies whose checkpoint is wherever Hadoop reaches; `file:` through Hadoop stands for all of it."""
+
+import json
+import os
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from pystorm_spark import CheckpointError, SparkCluster, load_state
+from pystorm_spark.spark.checkpoint_place import HadoopPlace
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from tests.spark.components import wait_until
+from tests.spark.durable import CONF, EXACTLY_ONCE, acked, counting
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("conf", [CONF, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
+def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, monkeypatch, conf):
+    monkeypatch.setenv("PYSTORM_SPARK_CRASH_AT", "part-written,part-renamed")
+    monkeypatch.setenv("PYSTORM_SPARK_CRASH_MARKS", str(tmp_path / "mark"))
+    checkpoint = f"file:{tmp_path}/checkpoint"
+    with SparkCluster(spark, checkpoint=checkpoint) as cluster:
+        cluster.submit_topology("counting", conf, counting(100, journal))
+        wait_until(lambda: acked(journal) == set(range(100)))
+    assert len(list(tmp_path.glob("mark.*"))) == 2
+
+    with SparkCluster(spark, checkpoint=checkpoint) as cluster:
+        cluster.submit_topology("counting", {**conf, "topology.workers": 3}, counting(140, journal))
+        wait_until(lambda: acked(journal) == set(range(140)))
+        counts = cluster.read_state("counting", "count")
+    assert set(counts) == set(range(140))
+    if conf is EXACTLY_ONCE:
+        assert set(counts.values()) == {1}
+    rows = load_state(spark, checkpoint, "count").collect()
+    assert {row.key: row.value for row in rows} == counts
+    assert sorted(os.listdir(tmp_path / "checkpoint")) == ["counting"]
+
+
+def test_a_checkpoint_has_one_driver_until_its_cluster_is_shut_down(spark, tmp_path):
+    checkpoint = f"file:{tmp_path}/checkpoint"
+    with (
+        SparkCluster(spark, checkpoint=checkpoint),
+        pytest.raises(CheckpointError, match=rf"'{checkpoint}' is in use by pid {os.getpid()} "),
+    ):
+        SparkCluster(spark, checkpoint=checkpoint)
+
+    SparkCluster(spark, checkpoint=checkpoint).shutdown()
+    assert os.listdir(tmp_path / "checkpoint") == []
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "told"),
+    [
+        ("nosuch://host/x", r"'nosuch://host/x' cannot be used: .*No FileSystem for scheme"),
+        ("file:/proc/nowhere", r"'file:/proc/nowhere' cannot be used"),
+        ("file:{folder}/file/x", r"/file/x' cannot be used"),
+        ("file:{folder}/file", r"/file/driver\.lock' cannot be written: .*not a directory"),
+    ],
+)
+def test_a_place_that_can_be_no_checkpoint_is_told_and_leaves_nothing_behind(
+    spark, tmp_path, monkeypatch, checkpoint, told
+):
+    (tmp_path / "file").write_text("")
+    with TemporaryDirectory() as short:  # there is a limit for the paths of sockets
+        monkeypatch.setattr("tempfile.tempdir", short)
+        with pytest.raises(CheckpointError, match=told):
+            SparkCluster(spark, checkpoint=checkpoint.format(folder=tmp_path))
+        assert os.listdir(short) == []
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_dead_letters_are_files_of_their_commits(spark, tmp_path):
+    place = HadoopPlace(HadoopFolder(spark, f"file:{tmp_path}/counting"))
+    place.add_letters(1, [{"message_id": 1}, {"message_id": 2}])
+    place.add_letters(2, [{"message_id": 3}])
+    place.add_letters(2, [{"message_id": 4}])  # the commit was not made, and is tried again
+    texts = [path.read_text() for path in sorted((tmp_path / "counting" / "dead-letters.jsonl").glob("*.jsonl"))]
+    assert [json.loads(line)["message_id"] for line in "".join(texts).splitlines()] == [1, 2, 4]

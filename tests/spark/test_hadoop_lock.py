@@ -1,0 +1,134 @@
+"""The lock of a checkpoint where no system ends it with its process: who lives keeps it, who is dead loses it."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from pystorm_spark.checkpoint.memory import MemoryFiles
+from pystorm_spark.errors import CheckpointError, StormError
+from pystorm_spark.spark.checkpoint import Checkpoint
+from pystorm_spark.spark.hadoop_lock import BEAT, DEAD_SECS, LOCK, HadoopLock
+from tests.spark.simulation.run import plan_of
+from tests.spark.simulation.state import SimulatedPlace
+
+
+class Folder:
+    """Small files in memory."""
+
+    uri = "nowhere://host/checkpoint"
+
+    def __init__(self):
+        self.files = {}
+
+    def create(self, name, data, replace):
+        if name in self.files and not replace:
+            return False
+        self.files[name] = data
+        return True
+
+    def has(self, name):
+        return name in self.files
+
+    def read(self, name):
+        return self.files[name]
+
+    def remove(self, name):
+        self.files.pop(name, None)
+
+    def change(self, **told):
+        """Have the lock tell something else of its holder."""
+        self.files[LOCK] = json.dumps({**json.loads(self.files[LOCK]), **told}).encode()
+
+
+@pytest.fixture
+def folder():
+    return Folder()
+
+
+@pytest.fixture
+def held(folder):
+    lock = HadoopLock(folder)
+    yield lock
+    lock.release()
+
+
+def no_sleep(secs):
+    pytest.fail("nothing is to be waited for")
+
+
+def test_a_second_driver_is_refused_at_once_on_the_same_machine(folder, held):
+    with pytest.raises(CheckpointError, match=rf"'{folder.uri}' is in use by pid {os.getpid()} on "):
+        HadoopLock(folder, no_sleep)
+    held.check()
+
+
+def test_a_lock_that_is_released_is_gone(folder):
+    HadoopLock(folder).release()
+    assert folder.files == {}
+
+
+def test_the_lock_of_a_dead_process_of_this_machine_is_taken_at_once(folder, held):
+    with subprocess.Popen(["true"]) as dead:
+        dead.wait()
+    folder.change(process=[dead.pid, "long ago"])
+    HadoopLock(folder, no_sleep).release()
+    assert folder.files == {}
+
+
+def test_a_lock_that_beats_on_another_machine_is_refused(folder, held):
+    folder.change(home="elsewhere", holder="pid 7 on elsewhere")
+    with pytest.raises(CheckpointError, match="in use by pid 7 on elsewhere"):
+        HadoopLock(folder, lambda secs: held.beat())
+    held.check()
+
+
+def test_a_lock_of_another_machine_that_stays_as_it_is_is_taken_after_a_while(folder, held):
+    held.beat()
+    folder.change(home="elsewhere")
+    waited = []
+    taken = HadoopLock(folder, waited.append)
+    assert sum(waited) == DEAD_SECS
+    with pytest.raises(StormError, match=rf"is now in use by pid {os.getpid()}") as lost:
+        held.check()
+    assert not isinstance(lost.value, CheckpointError)  # which would be tried again
+    held.release()
+    taken.check()
+    taken.release()
+
+
+def test_a_holder_that_has_lost_its_lock_does_not_beat(folder, held):
+    folder.change(id="another")
+    with pytest.raises(StormError, match="is now in use"):
+        held.beat()
+    assert BEAT not in folder.files
+
+
+def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, held):
+    files = MemoryFiles()
+    place = SimulatedPlace(files)
+    place.check_lock = held.check
+    plan, _ = plan_of(slots=1, tasks=1, pending=1, guarantee="exactly-once")
+    checkpoint = Checkpoint(plan, place, lambda txid, rows: True)
+    files.write("state-1-0-0123abcd.part", b"of the other driver")
+    before = files.names()
+    folder.change(id="another")
+    with pytest.raises(StormError, match="is now in use"):
+        checkpoint.commit(1, {})
+    with pytest.raises(StormError, match="is now in use"):
+        checkpoint.forget(0)
+    assert files.names() == before
+
+
+def test_a_lock_that_is_released_while_it_is_watched_is_taken(folder, held):
+    folder.change(home="elsewhere")
+    HadoopLock(folder, lambda secs: held.release()).release()
+    assert folder.files == {}
+
+
+def test_a_lock_that_was_never_written_to_its_end_is_taken_after_a_while(folder):
+    folder.files[LOCK] = b""
+    waited = []
+    HadoopLock(folder, waited.append).release()
+    assert sum(waited) == DEAD_SECS
