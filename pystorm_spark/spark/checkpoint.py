@@ -11,6 +11,7 @@ from typing import Any
 from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.dead_letters import DeadLetters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.keying import HASH_KEY, Keying
 from pystorm_spark.checkpoint.slot_side import Written
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.errors import CheckpointError
@@ -33,7 +34,7 @@ class Checkpoint:
         self._files = files or PosixFiles(folder / "state")
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
         store = CheckpointStore(self._files, name, allow_older=plan.conf[OLDER_KEY])
-        self._log = CommitLog(store, name, slots)
+        self._log = CommitLog(store, name, slots, Keying(plan.conf[HASH_KEY], plan.keyed_bolts))
 
     @property
     def txid(self) -> int:
