@@ -160,8 +160,8 @@ def test_dataframe_in_out_converts_all_readings_but_the_one_that_cannot_be():
 def test_lambda_architecture_answers_from_both_views():
     assert lines_of("lambda_architecture") == [
         "after an hour, from the speed view: {'about': 1, 'home': 2}",
-        "after two, from the batch view up to hour 1: {'about': 1, 'home': 4, 'news': 2}",
-        "after four, from both: {'about': 2, 'home': 6, 'imprint': 1, 'news': 5}",
+        "after three, from the batch view up to hour 1, and the speed view: {'about': 2, 'home': 5, 'news': 2}",
+        "after four: {'about': 2, 'home': 6, 'imprint': 1, 'news': 5}",
     ]
 
 

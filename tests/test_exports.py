@@ -34,6 +34,7 @@ PROMISED = {
     """,
     "pystorm_spark.state": "StatefulBolt BaseStatefulBolt IStatefulBolt KeyValueState",
     "pystorm_spark.dataframe": "DataFrameSpout DataFrameSink run_batch",
+    "pystorm_spark.repartition": "repartition_state",
 }
 
 # Storm's names: each is the class itself, so that `isinstance` and `except` mean the same.

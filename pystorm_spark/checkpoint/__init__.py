@@ -6,6 +6,7 @@
 | `manifest` | `Manifest`: one commit, the list of the parts that make up the state |
 | `part` | `Part`: one file with the state, or the changes of the state, of some tasks |
 | `section` | the state of one task inside a part, and how older and newer ones are merged |
+| `keying` | `Keying`: what a manifest says about which task a key belongs to |
 | `merging` | which parts are worth merging, and doing it |
 | `envelope` | what all files have around them: magic, version, checksum |
 | `files` | `Files`: where the files are; `PosixFiles` for a folder of this machine |

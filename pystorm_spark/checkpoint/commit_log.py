@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from pystorm_spark.checkpoint.keying import HASH_KEY, NO_KEYING, Keying
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import Part
 from pystorm_spark.checkpoint.slot_side import Assignment, Written, written_by
@@ -17,17 +20,21 @@ CARRIED = 64  # parts with message ids of earlier commits; one start of a slot a
 class CommitLog:
     """Makes one manifest after the other. `slots` says which tasks with state each slot has."""
 
-    def __init__(self, store: CheckpointStore, topology: str, slots: Sequence[Sequence[TaskKey]]) -> None:
+    def __init__(
+        self, store: CheckpointStore, topology: str, slots: Sequence[Sequence[TaskKey]], keying: Keying = NO_KEYING
+    ) -> None:
         self._store = store
         self._topology = topology
         self._slots = [tuple(tasks) for tasks in slots]
         self._tasks = _counted(self._slots)
+        self._keying = keying
         # Message ids of commits after which a slot has started: its spouts may not have heard of their acks, and nobody
         # knows when they will emit them again. These parts stay with all later commits.
         self._carried: dict[Part, None] = {}
         last = store.last
         if last is not None:
-            _check_tasks(last.tasks, self._tasks)
+            self._check_tasks(last)
+            _check_keying(Keying.of(last), keying, last.tasks)
         store.clean()
 
     @property
@@ -58,13 +65,36 @@ class CommitLog:
             dict(schemas),
             acked,
             tuple(part for part in (*last.acked_before, *last.acked) if part not in acked) if batch_goes_on else (),
-            {"slots": [[list(task) for task in tasks] for tasks in self._slots]},
+            {"slots": [[list(task) for task in tasks] for tasks in self._slots], **self._keying.to_plain()},
         )
         self._store.commit(manifest)
 
     def forget(self, slot: int) -> None:
         """Remove what a slot whose process is gone has written for commits that will not be made."""
         self._store.discard(lambda name: written_by(name) == slot)
+
+    def _check_tasks(self, last: Manifest) -> None:
+        """Refuse a topology that would lose state of the checkpoint, or see it in the wrong tasks."""
+        for component, count in last.tasks.items():
+            planned = self._tasks.get(component)
+            if planned is None:
+                raise CheckpointError(
+                    f"the checkpoint holds state of {component!r}, which the topology does not have as a stateful "
+                    f"bolt; {did_you_mean(component, self._tasks)}; name another checkpoint to begin without it"
+                )
+            if planned != count:
+                is_keyed = component in Keying.of(last).fields
+                way = f"move the keys: {self._command(component, planned)}" if is_keyed else "name another checkpoint"
+                raise CheckpointError(
+                    f"the checkpoint holds the state of {count} tasks of {component!r}, and the topology has "
+                    f"{planned}: keys would be looked for in the wrong tasks; keep {count} with "
+                    f"set_num_tasks({count}), or {way}"
+                )
+
+    def _command(self, component: str, tasks: int) -> str:
+        checkpoint = Path(self._store.path).parent.parent
+        words = ["python", "-m", "pystorm_spark.repartition", str(checkpoint), self._topology, component, str(tasks)]
+        return shlex.join(words)
 
 
 def _counted(slots: Sequence[Sequence[TaskKey]]) -> dict[str, int]:
@@ -74,17 +104,11 @@ def _counted(slots: Sequence[Sequence[TaskKey]]) -> dict[str, int]:
     return counts
 
 
-def _check_tasks(kept: Mapping[str, int], planned: Mapping[str, int]) -> None:
-    """Refuse a topology that would lose state of the checkpoint, or see it in the wrong tasks."""
-    for component, count in kept.items():
-        if component not in planned:
+def _check_keying(kept: Keying, planned: Keying, tasks: Mapping[str, int]) -> None:
+    for component in kept.fields.keys() & planned.fields.keys():
+        if kept.hash != planned.hash and tasks[component] > 1:
             raise CheckpointError(
-                f"the checkpoint holds state of {component!r}, which the topology does not have as a stateful bolt; "
-                f"{did_you_mean(component, planned)}; name another checkpoint to begin without it"
-            )
-        if planned[component] != count:
-            raise CheckpointError(
-                f"the checkpoint holds the state of {count} tasks of {component!r}, and the topology has "
-                f"{planned[component]}: keys would be looked for in the wrong tasks; keep {count} with "
-                f"set_num_tasks({count}), or name another checkpoint"
+                f"the checkpoint holds the state of {component!r}, whose keys have their tasks by {HASH_KEY}: "
+                f"{kept.hash}, and the topology has {planned.hash}: keys would be looked for in the wrong tasks; keep "
+                f"{kept.hash}, or name another checkpoint"
             )

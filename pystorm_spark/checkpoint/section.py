@@ -6,11 +6,11 @@ first, into a dict; to merge sections is to make one that gives the same dict, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from msgpack import ExtType, Packer, Unpacker, packb
 
-from pystorm_spark.topology.durable import DELETED
+from pystorm_spark.topology.durable import DELETED, PACKED, StateCodec
 
 DELETION = ExtType(DELETED, b"")
 PACKED_DELETION: bytes = packb(DELETION)
@@ -21,6 +21,16 @@ KeyHook = Callable[[int, bytes], Hashable]
 def same_bytes(code: int, data: bytes) -> Hashable:
     """Keys of extension types that are equal if their bytes are."""
     return ExtType, code, data
+
+
+def keys_of(codec: StateCodec) -> KeyHook:
+    """Keys of extension types that are equal if they are so in Python."""
+
+    def key_of(code: int, data: bytes) -> Hashable:
+        key: Hashable = codec.unpack_rows(data, 1)[0][0] if code == PACKED else same_bytes(code, data)
+        return key
+
+    return key_of
 
 
 def merge_sections(sections: Sequence[bytes], is_full: bool, key_of: KeyHook = same_bytes) -> bytes:
@@ -34,7 +44,19 @@ def merge_sections(sections: Sequence[bytes], is_full: bool, key_of: KeyHook = s
     for section in sections:
         _replay(section, key_of, live, gone)
     # A key that was deleted and put again comes last when it is iterated: so deletions are replayed before all else.
-    entries = [*live.values()] if is_full else [*gone.values(), *live.values()]
+    return section_of([*live.values()] if is_full else [*gone.values(), *live.values()])
+
+
+def live_entries(sections: Iterable[bytes], key_of: KeyHook) -> dict[Hashable, bytes]:
+    """{key: its entry, as bytes} of the state that `sections` make up, oldest first."""
+    live: dict[Hashable, bytes] = {}
+    for section in sections:
+        _replay(section, key_of, live, {})
+    return live
+
+
+def section_of(entries: Sequence[bytes]) -> bytes:
+    """The section that has these entries."""
     return b"".join([Packer().pack_array_header(2 * len(entries)), *entries])
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.merging import merge_parts, to_merge
 from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
-from pystorm_spark.checkpoint.section import same_bytes
-from pystorm_spark.topology.durable import PACKED, StateCodec, TaskKey
+from pystorm_spark.checkpoint.section import keys_of
+from pystorm_spark.topology.durable import StateCodec, TaskKey
 
 NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # of a part, with the slot that wrote it
 
@@ -121,12 +121,8 @@ class SlotCheckpoint:
         if chosen is not None:
             run = parts[chosen]
             is_full = chosen.start == 0
-            merged = merge_parts(self._files, f"merged-{self._slot}", run, is_full, key_of=self._key_of)
+            merged = merge_parts(self._files, f"merged-{self._slot}", run, is_full, key_of=keys_of(self._codec))
             self._merged = run, merged
-
-    def _key_of(self, code: int, data: bytes) -> Hashable:
-        key: Hashable = self._codec.unpack_rows(data, 1)[0][0] if code == PACKED else same_bytes(code, data)
-        return key
 
     def _put_merged(self, run: Sequence[Part], merged: Part) -> None:
         self._merged = None

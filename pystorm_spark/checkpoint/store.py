@@ -32,6 +32,11 @@ class CheckpointStore:
         self._kept = self._read_kept(allow_older)  # oldest first
 
     @property
+    def path(self) -> str:
+        """Where the commits are."""
+        return self._files.path("")
+
+    @property
     def last(self) -> Manifest | None:
         """The last commit; None if there was none and `clean` has not been called yet."""
         return self._kept[-1] if self._kept else None
@@ -47,6 +52,19 @@ class CheckpointStore:
         while len(self._kept) > self._keep:
             old = self._kept.pop(0)
             self._garbage |= {_name(old.txid), *old.file_names()}
+        self._remove_garbage()
+
+    def replace_last(self, manifest: Manifest) -> None:
+        """Have `manifest` be the last commit in place of the one of the same number, all of it or nothing.
+
+        Where it cannot be written, the one that was there still has its parts.
+        """
+        old = self._kept[-1]
+        if (manifest.topology, manifest.txid) != (old.topology, old.txid):
+            raise ValueError(f"{manifest.topology} {manifest.txid} cannot replace {old}")
+        self._files.write(_name(manifest.txid), manifest.to_bytes())
+        self._kept[-1] = manifest
+        self._garbage |= old.file_names()
         self._remove_garbage()
 
     def clean(self) -> None:
@@ -111,7 +129,7 @@ class CheckpointStore:
                 break
         if not kept and any(name.endswith(".part") for name in names):
             raise CheckpointError(
-                f"the checkpoint {self._files.path('')!r} holds state, but no manifest that can be read and says what "
+                f"the checkpoint {self.path!r} holds state, but no manifest that can be read and says what "
                 "belongs to it: restore one from a copy, or name another folder to begin anew"
             )
         return kept

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.files import Files
+from pystorm_spark.checkpoint.keying import HASH_KEY, Keying
 from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.clock import Clock
@@ -34,7 +35,8 @@ class LocalCommits:
         name = plan.conf["topology.name"]
         self._files = files
         store = CheckpointStore(files, name, allow_older=plan.conf[OLDER_KEY])
-        self._log = CommitLog(store, name, [plan.durable_tasks(0)])
+        keying = Keying(plan.conf[HASH_KEY], plan.keyed_bolts)
+        self._log = CommitLog(store, name, [plan.durable_tasks(0)], keying)
         self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self._clock = clock
         self._give_up = give_up

@@ -12,7 +12,7 @@ from pystorm_spark.topology.config import component_conf
 from pystorm_spark.topology.durable import DurableBolt, TaskKey, committed_of
 from pystorm_spark.topology.fields import Stream
 from pystorm_spark.topology.graph import ComponentSpec, Topology
-from pystorm_spark.topology.grouping import Grouping
+from pystorm_spark.topology.grouping import FieldsGrouping, Grouping
 from pystorm_spark.topology.tuple import GlobalStreamId
 
 ACKER = "__acker"
@@ -62,6 +62,17 @@ class Plan:
         """Those of them that have state."""
         specs = self.specs
         return [id_ for id_ in self.committed_bolts if isinstance(committed_of(specs[id_].component), DurableBolt)]
+
+    @cached_property
+    def keyed_bolts(self) -> dict[str, int]:
+        """{bolt: number of fields}, of those with state whose whole input is grouped on as many fields."""
+        found = {}
+        for id_ in self.durable_bolts:
+            groupings = self.specs[id_].inputs.values()
+            counts = {len(each.fields) if isinstance(each, FieldsGrouping) else 0 for each in groupings}
+            if len(counts) == 1 and (count := counts.pop()):
+                found[id_] = count
+        return found
 
     @cached_property
     def committed_spouts(self) -> set[str]:

@@ -22,12 +22,13 @@ from pystorm_spark.spark.cluster import SparkCluster
 from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
-from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt
+from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.session import prepare_session
 from pystorm_spark.spark.sinking import struct_type
 from pystorm_spark.spark.sources import check_columns
 from pystorm_spark.spark.topology import Run, SparkTopology
 from pystorm_spark.topology.config import resolve
+from pystorm_spark.topology.durable import committed_of
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 from pystorm_spark.topology.grouping import LocalOrShuffleGrouping
@@ -64,7 +65,10 @@ def run_bounded(
     wanted = _wanted(topology, collect)
     resolved: Mapping[str, Any] = resolve(conf)
     workers = resolved["topology.workers"] or spark.sparkContext.defaultParallelism
-    bounded = _bounded(topology, wanted, workers)
+    goes_back = resolved["topology.state.guarantee"] == "exactly-once" and any(
+        committed_of(spec.component) is not None for spec in topology.bolts.values()
+    )
+    bounded = _bounded(topology, wanted, RevertingBolt if goes_back else CollectingBolt, workers)
     restarts: int = resolved[RESTARTS_KEY]
     for left in range(restarts, -1, -1):
         try:
@@ -106,7 +110,7 @@ class _Bounded:
         if len(collected) < len(self._run.driver.slots):
             raise Disturbed("a slot has not told what it has collected")
         result = {id_: self._collected(id_, schema, collected) for id_, schema in wanted.items()}
-        if self._run.driver.epoch != 1:
+        if self._run.driver.epoch != 1 + self._run.driver.taken_back:
             raise Disturbed("an exchange was lost")
         return result
 
@@ -223,13 +227,13 @@ def _collector_of(id_: str) -> str:
     return f"__collect_{id_}"
 
 
-def _bounded(topology: Topology, wanted: Mapping[str, Any], workers: int) -> Topology:
+def _bounded(topology: Topology, wanted: Mapping[str, Any], kind: type[CollectingBolt], workers: int) -> Topology:
     """The topology with other spouts, and with a bolt in every slot for each component that is collected."""
     spouts = {id_: replace(spec, component=FedSpout(dict(spec.outputs))) for id_, spec in topology.spouts.items()}
     collectors = {
         _collector_of(id_): ComponentSpec(
             _collector_of(id_),
-            CollectingBolt(),
+            kind(),
             workers,
             {},
             {},

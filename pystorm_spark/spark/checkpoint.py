@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pystorm_spark.checkpoint.commit_log import CommitLog
+from pystorm_spark.checkpoint.keying import HASH_KEY, Keying
 from pystorm_spark.checkpoint.slot_side import Written
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.errors import CheckpointError
@@ -39,7 +40,7 @@ class Checkpoint:
         self._desk = FilesDesk(self._files) if isinstance(self._files, HadoopFiles) else None
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
         store = CheckpointStore(self._files, name, allow_older=plan.conf[OLDER_KEY])
-        self._log = CommitLog(store, name, slots)
+        self._log = CommitLog(store, name, slots, Keying(plan.conf[HASH_KEY], plan.keyed_bolts))
 
     @property
     def txid(self) -> int:

@@ -50,6 +50,7 @@ class Driver(Slots):
         self._uncommitted = False  # slots have something to commit
         self._urgent = False  # and spouts will soon have no room for more
         self._broken = False  # a root has failed that takes all that is not committed back with it
+        self.taken_back = 0  # epochs that began because of such a root, and of nothing else
         self._failed_commits = 0
         self._finishing = False  # the last commit is asked for
         self._job = 0
@@ -100,6 +101,7 @@ class Driver(Slots):
                 if self._ending:
                     return
                 if self._lost or self._broken:
+                    self.taken_back += not self._lost
                     self._recover()
                 else:
                     began = began or self._changed.monotonic()

@@ -123,3 +123,23 @@ class CollectingBolt(KeepingBolt):
     def cleanup(self) -> None:
         for file in self._files:
             file.close()
+
+
+class RevertingBolt(CollectingBolt, CommittedBolt):
+    """The same where states go back when a row fails: what has been emitted since the last commit goes back, too."""
+
+    def connect(self) -> None:
+        self._prepared = self._committed = 0
+        super().connect()
+
+    def has_changed(self) -> bool:
+        return False  # rows alone need no commit: they wait for that of the tree they belong to
+
+    def prepare_commit(self, txid: int, is_full: bool) -> None:
+        self._prepared = self._rows.mark()
+
+    def commit(self, txid: int) -> None:
+        self._committed = self._prepared
+
+    def rollback(self) -> None:
+        self._rows.go_back(self._committed)

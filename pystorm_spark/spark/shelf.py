@@ -44,6 +44,17 @@ class Shelf:
         self._chunks += other._chunks
         self.count += other.count
 
+    def mark(self) -> int:
+        """Where the rows that are here now end."""
+        self.seal()
+        return len(self._chunks)
+
+    def go_back(self, mark: int) -> None:
+        """Forget the rows that came after `mark`."""
+        self._open, self._open_bytes = [], 0
+        del self._chunks[mark:]
+        self.count = sum(count for count, _ in self._chunks)
+
     def chunk(self, number: int) -> tuple[int, bytes]:
         """The rows that follow one another in a chunk, and how many they are; none after the last chunk."""
         if number >= len(self._chunks):

@@ -2,75 +2,45 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pystorm_spark.checkpoint.files import Files
-from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import read_sections
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.state_columns import column_of, kind_of
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
-_COLUMNS: dict[str, DataType] = {
-    "str": StringType(),
-    "bool": BooleanType(),
-    "int": LongType(),
-    "float": DoubleType(),
-    "bytes": BinaryType(),
-}
-_LONG = range(-(1 << 63), 1 << 63)
+TRIES = 5  # while the topology commits, and removes what earlier commits needed
 
 
 def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: str | None = None) -> DataFrame:
     """The state of `component` as of the last commit in `checkpoint`: the columns `key`, `value` and `task`.
 
     A column whose values are all strings, all integers and so on has that type; any other holds JSON. `topology` is
-    needed where a checkpoint has the states of several.
+    needed where a checkpoint has the states of several. It may be running.
     """
     named = named_place(checkpoint)
     place: Place = PosixPlace(named) if isinstance(named, Path) else HadoopPlace(HadoopFolder(spark, named))
     name = _topology_in(place, topology)
-    place = place / name / "state"
-    files = place.files()
-    manifest = CheckpointStore(files, name).last
-    if manifest is None or component not in manifest.tasks:
-        known = manifest.tasks if manifest is not None else ()
-        raise CheckpointError(f"{str(place)!r} has no state of {component!r}; {did_you_mean(component, known)}")
-    tasks = [TaskKey(component, index) for index in range(manifest.tasks[component])]
-    sections = _sections(files, manifest, tasks)
+    sections = committed_sections((place / name / "state").files(), name, component)
     rows = spark.sparkContext.parallelize(sections, max(1, len(sections))).flatMap(_rows).cache()
     try:
-        kinds = rows.map(_kinds).distinct().collect()
-        columns = [_column({kind[0] for kind in kinds}), _column({kind[1] for kind in kinds})]
-        schema = StructType(
-            [
-                StructField("key", columns[0] or StringType()),
-                StructField("value", columns[1] or StringType()),
-                StructField("task", IntegerType(), nullable=False),
-            ]
-        )
-        shown = rows.map(lambda row: (_shown(row[0], columns[0]), _shown(row[1], columns[1]), row[2]))
-        return spark.createDataFrame(shown, schema)
+        kinds = rows.map(lambda row: (kind_of(row[0]), kind_of(row[1]))).distinct().collect()
+        key_type, as_key = column_of({kind[0] for kind in kinds})
+        value_type, as_value = column_of({kind[1] for kind in kinds})
+        task = StructField("task", IntegerType(), nullable=False)
+        schema = StructType([StructField("key", key_type), StructField("value", value_type), task])
+        return spark.createDataFrame(rows.map(lambda row: (as_key(row[0]), as_value(row[1]), row[2])), schema)
     finally:
         rows.unpersist()
 
@@ -88,35 +58,25 @@ def _topology_in(checkpoint: Place, topology: str | None) -> str:
     raise CheckpointError(f"{str(checkpoint)!r} holds the states of {len(found)} topologies, {wanted}; {known}")
 
 
-def _sections(files: Files, manifest: Manifest, tasks: list[TaskKey]) -> list[tuple[int, list[bytes]]]:
-    read = read_sections(files, manifest.needed(tasks), tasks)
-    return [(task.index, sections) for task, sections in read.items()]
+def committed_sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
+    """What each task of `component` has in the last commit."""
+    for left in range(TRIES - 1, -1, -1):
+        last = CheckpointStore(files, topology).last
+        if last is None or component not in last.tasks:
+            known = did_you_mean(component, last.tasks if last is not None else ())
+            raise CheckpointError(f"{files.path('')!r} has no state of {component!r}; {known}")
+        tasks = [TaskKey(component, index) for index in range(last.tasks[component])]
+        try:
+            read = read_sections(files, last.needed(tasks), tasks)
+        except CheckpointError:
+            if not left or CheckpointStore(files, topology).last == last:
+                raise
+        else:
+            return [(task.index, sections) for task, sections in read.items()]
+    raise AssertionError
 
 
 def _rows(task: tuple[int, list[bytes]]) -> Iterator[tuple[Any, Any, int]]:
     index, sections = task
     for key, value in pairs_of(sections, ValueCodec()).items():
         yield key, value, index
-
-
-def _kinds(row: tuple[Any, Any, int]) -> tuple[str, str]:
-    return _kind(row[0]), _kind(row[1])
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "none"
-    kind = type(value).__name__
-    return "huge" if kind == "int" and value not in _LONG else kind
-
-
-def _column(kinds: set[str]) -> DataType | None:
-    """The type of a column, None for one of JSON."""
-    plain = kinds - {"none"}
-    return _COLUMNS.get(next(iter(plain))) if len(plain) == 1 else None
-
-
-def _shown(value: Any, column: DataType | None) -> Any:
-    if value is None or column is not None:
-        return value
-    return json.dumps(value, default=repr)

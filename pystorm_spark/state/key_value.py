@@ -75,6 +75,30 @@ class KeyValueState(Generic[K, V]):
             old = self._values.pop(key)
             self._changed.setdefault(key, old)
 
+    def pop(self, key: K, default: Any = _MISSING) -> Any:
+        """Forget `key`; the value that it had, or `default` if there was none and one is given."""
+        if default is not _MISSING and key not in self._values:
+            return default
+        value = self[key]
+        self.delete(key)
+        return value
+
+    def setdefault(self, key: K, default: Any = None) -> Any:
+        """The value of `key`, which is `default` from now on if there was none; a list that comes out is a copy."""
+        if key not in self._values:
+            self.put(key, default)
+        return self[key]
+
+    def update(self, *pairs: Any, **named: Any) -> None:
+        """Put whatever `dict` would make of the arguments."""
+        for key, value in dict(*pairs, **named).items():
+            self.put(key, value)
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        for key in list(self._values):
+            self.delete(key)
+
     def keys(self) -> Iterator[K]:
         return iter(list(self._values))
 

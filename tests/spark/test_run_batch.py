@@ -8,11 +8,13 @@ import pytest
 
 from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, SlotLostError, Spout, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSink, DataFrameSpout, run_batch
+from pystorm_spark.state import StatefulBolt
 from tests.spark.components import DiesOnce
 
 pytestmark = pytest.mark.spark
 
 TWO_SLOTS = {"topology.workers": 2}
+EXACTLY_ONCE = {"topology.state.guarantee": "exactly-once", "topology.state.checkpoint.interval.ms": 100}
 WORDS = ["the", "cow", "jumped", "over", "the", "moon", "and", "the", "dish", "ran", "away", "with", "the", "spoon"]
 
 
@@ -39,11 +41,11 @@ class Count(BasicBolt):
         collector.emit([tup["word"], self.counts[tup["word"]]])
 
 
-def word_count(spout=None, split=None):
+def word_count(spout=None, split=None, count=None):
     builder = TopologyBuilder()
     builder.set_spout("sentences", spout or Sentences(), 2)
     builder.set_bolt("split", split or Split(), 2).shuffle_grouping("sentences")
-    builder.set_bolt("count", Count(), 2).fields_grouping("split", ["word"])
+    builder.set_bolt("count", count or Count(), 2).fields_grouping("split", ["word"])
     return builder.create_topology()
 
 
@@ -163,6 +165,39 @@ def test_rows_that_fail_are_shown(spark):
     lines = str(caught.value).splitlines()[1:]
     assert len(lines) == 10
     assert all("['poison" in line and "ValueError: it is poison" in line and "split:" in line for line in lines)
+
+
+class FailsOnce(StatefulBolt):
+    """Counts words; the first "bad" that it gets fails when it has been counted and emitted, and then comes again."""
+
+    outputs = ("word", "count")
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.is_first = True
+
+    def init_state(self, state):
+        self.counts = state
+
+    def execute(self, tup):
+        word = tup["word"]
+        self.counts.put(word, self.counts.get(word, 0) + 1)
+        self.collector.emit([word, self.counts[word]], anchors=tup)
+        if word == "bad" and self.is_first:
+            self.is_first = False
+            self.collector.fail(tup)
+        else:
+            self.collector.ack(tup)
+
+
+def test_a_row_that_comes_again_is_counted_and_collected_once_with_exactly_once(spark):
+    texts, df = sentences(spark, 200, more=["bad"])
+    conf = {**TWO_SLOTS, **EXACTLY_ONCE}
+
+    result = run_batch(spark, word_count(count=FailsOnce()), {"sentences": df}, ["count"], conf)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
+    assert result["count"].count() == sum(len(text.split()) for text in texts)
 
 
 class Forgetful(Bolt):

@@ -73,3 +73,17 @@ def test_a_shelf_takes_the_rows_of_another():
 
     assert shelf.count == 2
     assert rows_of(shelf) == [[[1]], [[2]]]
+
+
+def test_a_shelf_goes_back_to_a_mark_and_on_from_there(shelf):
+    for word in "ab":
+        shelf.add([word])
+    mark = shelf.mark()
+    for number in range(CHUNK_ROWS + 1):
+        shelf.add([number])
+    shelf.go_back(mark)
+    shelf.add(["c"])
+    shelf.seal()
+
+    assert shelf.count == 3
+    assert rows_of(shelf) == [[["a"], ["b"]], [["c"]]]

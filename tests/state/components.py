@@ -47,12 +47,13 @@ class Replaying(Spout):
         self.acked = set(self.source.acked)
 
     def next_tuple(self):
+        while self.next in self.acked:
+            self.next += 1
         if self.again:
             self.emit(self.again.popleft())
         elif self.next < len(self.source.rows):
             self.next += 1
-            if self.next - 1 not in self.acked:
-                self.emit(self.next - 1)
+            self.emit(self.next - 1)
 
     def emit(self, number):
         self.collector.emit(self.source.rows[number], message_id=number)

@@ -87,6 +87,32 @@ def test_a_state_is_used_like_a_dict():
     assert repr(state) == "<KeyValueState of 2 keys>"
 
 
+def test_a_state_is_changed_like_a_dict():
+    state = state_of({"a": 1, "b": [2]})
+    assert (state.pop("a"), state.pop("a", 0), state.pop("b"), len(state)) == (1, 0, [2], 0)
+    with pytest.raises(KeyError, match="a"):
+        state.pop("a")
+    assert (state.setdefault("a", 1), state.setdefault("a", 2), state.setdefault("b")) == (1, 1, None)
+    state.update({"b": 2}, c=3)
+    state.update([("d", 4)])
+    state.update(state_of({"e": 5}))
+    assert dict(state) == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+    state.clear()
+    assert list(state) == []
+
+
+def test_what_is_popped_cleared_and_updated_is_committed_and_taken_back():
+    state = state_of({"a": 1, "b": 2})
+    before = state.prepare_commit()
+    state.commit()
+    state.pop("a")
+    state.update(b=3, c=4)
+    assert dict(state_of(sections=[before, state.prepare_commit()])) == {"b": 3, "c": 4}
+    state.clear()
+    state.rollback()
+    assert dict(state) == {"a": 1, "b": 2}
+
+
 def test_what_is_not_there_cannot_be_read_or_deleted_by_subscript_and_delete_lets_it_be():
     state = state_of({"a": 1})
     del state["a"]

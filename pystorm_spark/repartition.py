@@ -1,0 +1,158 @@
+"""Moves the state of a bolt to another number of tasks: `python -m pystorm_spark.repartition --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.keying import Keying
+from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
+from pystorm_spark.checkpoint.manifest import Manifest
+from pystorm_spark.checkpoint.part import read_sections, write_part
+from pystorm_spark.checkpoint.section import keys_of, live_entries, section_of
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
+from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.hashing import stable_hash
+from pystorm_spark.runtime.java_hash import java_fields_index
+from pystorm_spark.topology.durable import TaskKey
+
+__all__ = ["repartition_state"]
+
+GroupedOn = Callable[[Any], Sequence[Any]]  # the values of the grouping's fields, by a key of the state
+BY_HAND = "call repartition_state(…, key=…) of pystorm_spark.repartition with a function that gives them"
+
+
+def repartition_state(
+    checkpoint: Any, topology: str, component: str, tasks: int, key: GroupedOn | None = None
+) -> list[int]:
+    """Move the keys of the stateful bolt `component` to where they belong among `tasks` tasks.
+
+    The topology can then be submitted with that number. It must not be running meanwhile. The input of the bolt must be
+    grouped on fields, all of it, and `key(k)` gives their values for a key `k` of the state. Without it the key is the
+    value itself, or the tuple of them where there are several fields. If a key is not where it should be by that,
+    nothing is changed; where there was one task only, any key is.
+
+    Returns:
+        How many keys each task has.
+    """
+    if not isinstance(tasks, int) or tasks < 1:
+        raise InvalidTopologyError(f"the number of tasks must be at least 1, got {tasks!r}")
+    folder = checkpoint_folder(checkpoint)
+    state = folder / topology / "state"
+    if not state.is_dir():
+        known = did_you_mean(topology, sorted(path.parent.name for path in folder.glob("*/state")))
+        raise CheckpointError(f"{str(folder)!r} holds no state of a topology {topology!r}; {known}")
+    lock = CheckpointLock(folder)
+    try:
+        return _move(PosixFiles(state), topology, component, tasks, key)
+    finally:
+        lock.release()
+
+
+def _move(files: Files, topology: str, component: str, tasks: int, key: GroupedOn | None) -> list[int]:
+    store = CheckpointStore(files, topology)
+    last = store.last
+    if last is None or component not in last.tasks:
+        known = did_you_mean(component, last.tasks if last is not None else ())
+        raise CheckpointError(f"{store.path!r} holds no state of {component!r}; {known}")
+    dealt = _dealt(files, last, _Places(last, component, key), tasks)
+    store.clean()
+    parts = [
+        # A task without keys has a section, too: it is all there is of it, whatever older parts hold.
+        write_part(files, f"repartitioned-{last.txid}", {TaskKey(component, index): section_of(entries)}, is_full=True)
+        for index, entries in enumerate(dealt)
+    ]
+    others = {task for part in last.parts for task in part.tasks if task.component != component}
+    store.replace_last(
+        replace(
+            last,
+            parts=(*last.needed(others), *parts),
+            tasks={**last.tasks, component: tasks},
+            extra=Keying.of(last).to_plain(),  # without the slots: each of them is to write all it has
+        )
+    )
+    return [len(entries) for entries in dealt]
+
+
+def _dealt(files: Files, last: Manifest, places: _Places, tasks: int) -> list[list[bytes]]:
+    """The entries of the state for each of `tasks` tasks."""
+    held = [TaskKey(places.component, index) for index in range(last.tasks[places.component])]
+    sections = read_sections(files, last.needed(held), held)
+    dealt: list[list[bytes]] = [[] for _ in range(tasks)]
+    for task in held:
+        for key, entry in live_entries(sections.pop(task, ()), keys_of(ValueCodec())).items():
+            values = places.values(key)
+            if places.index(key, values, len(held)) != task.index:
+                raise CheckpointError(
+                    f"the key {key!r} of {places.component!r} is in task {task.index}, where tuples with {values!r} do "
+                    f"not go: the keys of this state are not what its input is grouped on; {BY_HAND}"
+                )
+            dealt[places.index(key, values, tasks)].append(entry)
+    return dealt
+
+
+class _Places:
+    """Where keys belong, as a fields grouping has it."""
+
+    def __init__(self, manifest: Manifest, component: str, key: GroupedOn | None) -> None:
+        keying = Keying.of(manifest)
+        if component not in keying.fields:
+            raise CheckpointError(
+                f"the input of {component!r} is not grouped on fields, or not all of it on as many: its keys belong to "
+                "no certain task, and cannot be moved"
+            )
+        self.component = component
+        self._count = keying.fields[component]
+        self._is_java = keying.hash == "java"
+        self._key = key
+
+    def values(self, key: Any) -> list[Any]:
+        """What tuples that change `key` are grouped on."""
+        if self._key is not None:
+            values = list(self._key(key))
+        else:
+            values = list(key) if self._count > 1 and isinstance(key, tuple) else [key]
+        if len(values) != self._count:
+            raise CheckpointError(
+                f"the input of {self.component!r} is grouped on {self._count} fields, and the key {key!r} of its state "
+                f"gives {values!r} for them; {BY_HAND}"
+            )
+        return values
+
+    def index(self, key: Any, values: list[Any], tasks: int) -> int:
+        """The task, of so many, that tuples with these values go to."""
+        try:
+            return java_fields_index(values, tasks) if self._is_java else stable_hash(values) % tasks
+        except TypeError as exc:
+            raise CheckpointError(f"the key {key!r} of {self.component!r} cannot be grouped on: {exc}") from exc
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Do what the command line says, and tell what was done."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pystorm_spark.repartition",
+        description="Move the state of a stateful bolt to another number of tasks, so that its topology can be "
+        "submitted with that number. The topology must not be running.",
+        epilog="The keys of the state must be what the bolt's input is grouped on: the value of the field, or the "
+        f"tuple of the values. For other keys, {BY_HAND}.",
+    )
+    parser.add_argument("checkpoint", help="the folder that the cluster was given as checkpoint")
+    parser.add_argument("topology", help="the name under which the topology was submitted")
+    parser.add_argument("component", help="the id of the stateful bolt")
+    parser.add_argument("tasks", type=int, help="the number of tasks that it will have")
+    named = parser.parse_args(args)
+    try:
+        counts = repartition_state(named.checkpoint, named.topology, named.component, named.tasks)
+    except StormError as exc:
+        raise SystemExit(str(exc)) from exc
+    each = ", ".join(map(str, counts))
+    sys.stdout.write(f"{sum(counts)} keys of {named.component!r} are in {len(counts)} tasks now: {each}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Internal. Keys and values of a state as columns: of the type that all of them have, or JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Mapping
+from datetime import date, datetime
+from typing import Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    TimestampType,
+)
+
+Kind = type | None
+
+_COLUMNS: dict[type, DataType] = {
+    str: StringType(),
+    bool: BooleanType(),
+    int: LongType(),
+    float: DoubleType(),
+    bytes: BinaryType(),
+    date: DateType(),
+    datetime: TimestampType(),
+}
+_LONG = range(-(1 << 63), 1 << 63)
+_JSON_ATOMS = (str, bool, int, float, type(None))
+
+
+def kind_of(value: Any) -> Kind:
+    """What decides on the type of a column: the type of `value`, None for None, `object` for what has no column."""
+    if value is None:
+        return None
+    kind = type(value)
+    return kind if kind in _COLUMNS and (kind is not int or value in _LONG) else object
+
+
+def column_of(kinds: Collection[Kind]) -> tuple[DataType, Callable[[Any], Any]]:
+    """The type of a column with values of these kinds, and what makes a value fit it."""
+    plain = {kind for kind in kinds if kind is not None}
+    if not plain:
+        return StringType(), _as_it_is
+    column = _COLUMNS.get(plain.pop()) if len(plain) == 1 else None
+    return (column, _as_it_is) if column is not None else (StringType(), _as_json)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _as_json(value: Any) -> str | None:
+    return None if value is None else json.dumps(_jsonable(value))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else _as_json(key): _jsonable(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_jsonable(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value if type(value) in _JSON_ATOMS else str(value)

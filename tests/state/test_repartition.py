@@ -1,0 +1,243 @@
+"""Moving the state of a bolt to another number of tasks, so that its topology can be started with that."""
+
+import os
+import shlex
+import sys
+
+import pytest
+
+from pystorm_spark import CheckpointError, Fields, InvalidTopologyError, TopologyBuilder
+from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.checkpoint.store import CheckpointStore
+from pystorm_spark.repartition import main, repartition_state
+from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
+
+WORDS = [f"word-{number}" for number in range(40)]
+ONCE = dict.fromkeys(WORDS, 1)
+JAVA = {"topology.fields.grouping.hash": "java"}
+
+
+def run(cluster, source, tasks, conf=None, topology=None):
+    """Count the words of `source` until they are committed; what is committed then."""
+    cluster.submit_topology("words", conf, topology or counting(source, tasks=tasks))
+    cluster.advance_time(1)
+    return cluster.read_state("words", "count")
+
+
+def states(source):
+    """What each task was given at its start."""
+    return [call[1] for call in source.take_calls() if call[0] == "init_state"]
+
+
+@pytest.mark.parametrize("conf", [{}, EXACTLY_ONCE, JAVA], ids=["at-least-once", "exactly-once", "java"])
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (4, 3), (2, 5)])
+def test_every_key_is_found_by_another_number_of_tasks(start, folder, conf, before, after):
+    source = Source(*WORDS)
+    cluster = start()
+    run(cluster, source, before, conf)
+    cluster.shutdown()
+    counts = repartition_state(folder, "words", "count", after)
+    source.add(*WORDS)
+    source.take_calls()
+    assert run(start(), source, after, conf) == dict.fromkeys(WORDS, 2)
+    assert [len(state) for state in states(source)] == counts
+    assert sum(counts) == len(WORDS)
+
+
+def test_what_a_restart_with_other_tasks_says_to_run_is_what_helps(start, folder, capsys):
+    source, cluster = Source(*WORDS), start()
+    run(cluster, source, 2)
+    with pytest.raises(CheckpointError, match=r"set_num_tasks\(2\), or move the keys: python -m \S+") as refused:
+        start().submit_topology("words", None, counting(source, tasks=3))
+    start().shutdown()
+    command = str(refused.value).partition("move the keys: ")[2]
+    module, *args = shlex.split(command)[2:]
+    assert module == sys.modules[main.__module__].__name__
+    main(args)
+    assert capsys.readouterr().out.startswith("40 keys of 'count' are in 3 tasks now: ")
+    assert run(start(), source, 3) == ONCE
+
+
+def test_keys_can_be_moved_there_and_back_without_a_run_in_between(start, folder):
+    source, cluster = Source(*WORDS), start()
+    run(cluster, source, 4)
+    cluster.shutdown()
+    for tasks in (2, 5, 4):
+        repartition_state(folder, "words", "count", tasks)
+    assert run(start(), source, 4) == ONCE
+
+
+def test_a_key_that_was_deleted_after_the_move_does_not_come_back(start, folder):
+    source, cluster = Source("a", "b"), start()
+    run(cluster, source, 4)
+    cluster.shutdown()
+    repartition_state(folder, "words", "count", 2)
+    source.add("a")
+    cluster = start()
+    run(cluster, source, 2, topology=counting(source, Deletes(source), tasks=2))
+    cluster.shutdown()
+    repartition_state(folder, "words", "count", 4)
+    assert run(start(), source, 4) == {"b": 1}
+
+
+class Deletes(Count):
+    def execute(self, tup):
+        self.state.delete(tup["word"])
+        self.collector.ack(tup)
+
+
+def with_another(source, tasks):
+    """A topology of two stateful bolts, whose states are in the same files."""
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("count", Count(source), tasks).fields_grouping("words", Fields("word"))
+    builder.set_bolt("other", Count(Source()), 2).shuffle_grouping("words")
+    return builder.create_topology()
+
+
+def test_the_states_of_other_bolts_stay(start, folder):
+    source, cluster = Source(*WORDS), start()
+    run(cluster, source, 2, topology=with_another(source, 2))
+    cluster.shutdown()
+    repartition_state(folder, "words", "count", 3)
+    cluster = start()
+    assert run(cluster, source, 3, topology=with_another(source, 3)) == ONCE
+    assert cluster.read_state("words", "other") == ONCE
+
+
+def test_a_key_is_gone_from_the_task_that_it_has_left(start, folder):
+    source, cluster = Source("b"), start()  # of two tasks it has the second, of three the first
+    run(cluster, source, 2, topology=with_another(source, 2))
+    cluster.shutdown()
+    assert repartition_state(folder, "words", "count", 3) == [1, 0, 0]
+    source.take_calls()
+    run(start(), source, 3, topology=with_another(source, 3))
+    assert states(source) == [{"b": 1}, {}, {}]
+
+
+def test_the_commit_keeps_its_number_and_leaves_no_file_behind(start, folder):
+    cluster = start()
+    run(cluster, Source(*WORDS), 2)
+    cluster.shutdown()
+    files = PosixFiles(folder / "words" / "state")
+    before = CheckpointStore(files, "words").last
+    repartition_state(folder, "words", "count", 3)
+    after = CheckpointStore(files, "words").last
+    assert (after.txid, after.schemas, after.acked) == (before.txid, before.schemas, before.acked)
+    assert after.file_names() == {name for name in files.names() if name.endswith(".part")}
+
+
+def pairs(source):
+    """A topology that is grouped on two fields, and keeps the state by both of them."""
+    builder = TopologyBuilder()
+    builder.set_spout("words", Pairs(source))
+    builder.set_bolt("count", CountsPairs(source), 2).fields_grouping("words", Fields("word", "number"))
+    return builder.create_topology()
+
+
+class Pairs(Replaying):
+    outputs = ("word", "number")
+
+    def emit(self, number):
+        self.collector.emit([*self.source.rows[number], number], message_id=number)
+
+
+class CountsPairs(Count):
+    def execute(self, tup):
+        self.state.put((tup["word"], tup["number"]), 1)
+        self.collector.ack(tup)
+
+
+def test_the_key_of_several_fields_is_the_tuple_of_their_values(start, folder):
+    cluster = start()
+    run(cluster, Source(*WORDS), 2, topology=pairs(Source(*WORDS)))
+    cluster.shutdown()
+    assert sum(repartition_state(folder, "words", "count", 3)) == len(WORDS)
+
+
+class Prefixed(Count):
+    def execute(self, tup):
+        self.state.put(f"seen {tup['word']}", True)
+        self.collector.ack(tup)
+
+
+def prefixed(source):
+    return counting(source, Prefixed(source), tasks=2)
+
+
+def test_keys_that_are_not_what_is_grouped_on_are_refused_until_a_function_tells(start, folder):
+    source, cluster = Source(*WORDS), start()
+    run(cluster, source, 2, topology=prefixed(source))
+    cluster.shutdown()
+    with pytest.raises(
+        CheckpointError, match=r"the key 'seen word-\d+' of 'count' is in task \d, where tuples with \["
+    ):
+        repartition_state(folder, "words", "count", 3)
+    counts = repartition_state(folder, "words", "count", 3, key=lambda key: [key.removeprefix("seen ")])
+    assert run(start(), source, 3, topology=counting(source, Prefixed(source), tasks=3)).keys() == {
+        f"seen {word}" for word in WORDS
+    }
+    assert [len(state) for state in states(source)[-3:]] == counts
+
+
+def test_a_key_that_does_not_give_a_value_for_each_field_is_refused(start, folder):
+    source, cluster = Source("a"), start()
+    run(cluster, source, 2)
+    cluster.shutdown()
+    with pytest.raises(CheckpointError, match=r"grouped on 1 fields, and the key 'a' of its state gives \[\] for them"):
+        repartition_state(folder, "words", "count", 3, key=lambda key: [])
+
+
+def test_a_bolt_whose_input_is_not_grouped_on_fields_is_refused(start, folder):
+    source, cluster = Source(*WORDS), start()
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("count", Count(source), 2).shuffle_grouping("words")
+    run(cluster, source, 2, topology=builder.create_topology())
+    with pytest.raises(CheckpointError, match=r"set_num_tasks\(2\), or name another checkpoint"):
+        start().submit_topology("words", None, counting(source, tasks=3))
+    start().shutdown()
+    with pytest.raises(CheckpointError, match="the input of 'count' is not grouped on fields"):
+        repartition_state(folder, "words", "count", 3)
+
+
+def test_nothing_is_changed_while_a_driver_has_the_checkpoint(start, folder):
+    run(start(), Source("a"), 2)
+    with pytest.raises(SystemExit, match=f"is in use by pid {os.getpid()}"):
+        main([str(folder), "words", "count", "3"])
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "told"),
+    [
+        (("word", "count", 3), CheckpointError, "holds no state of a topology 'word'; did you mean 'words'"),
+        (("words", "counts", 3), CheckpointError, "holds no state of 'counts'; did you mean 'count'"),
+        (("words", "count", 0), InvalidTopologyError, "the number of tasks must be at least 1, got 0"),
+    ],
+)
+def test_what_is_not_there_is_refused(start, folder, args, error, told):
+    cluster = start()
+    run(cluster, Source("a"), 2)
+    cluster.shutdown()
+    with pytest.raises(error, match=told):
+        repartition_state(folder, *args)
+
+
+def test_a_move_that_cannot_be_written_leaves_the_commit_as_it_was(start, folder, monkeypatch):
+    source, cluster = Source(*WORDS), start()
+    run(cluster, source, 2)
+    cluster.shutdown()
+
+    def full(self):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(CheckpointError, match="No space left"):
+        patched.setattr("pystorm_spark.checkpoint.files.PosixFiles._sync", full)
+        repartition_state(folder, "words", "count", 3)
+    assert run(start(), source, 2) == ONCE
+
+
+def test_another_hash_is_refused_where_keys_would_be_looked_for_in_other_tasks(start):
+    run(start(), Source("a"), 2)
+    with pytest.raises(CheckpointError, match=r"by topology.fields.grouping.hash: stable, and the topology has java: "):
+        start().submit_topology("words", JAVA, counting(Source(), tasks=2))
