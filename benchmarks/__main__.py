@@ -24,24 +24,28 @@ LOCAL = (
 SPARK = (
     "spark_word_count",
     "spark_latency",
+    "latency_stages",
     "spark_exchange",
     "spark_recovery",
     "spark_slow_bolt",
     "spark_curves",
 )
-NAMES = (*LOCAL, *SPARK)
+LONG = ("scale_model",)  # only when named
+NAMES = (*LOCAL, *SPARK, *LONG)
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; default: all but {', '.join(LONG)}"
+    )
     report.add_options(parser)
     asked = parser.parse_args()
     unknown = set(asked.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark is named {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     options = [f"--{option}" for option in ("write", "quick") if getattr(asked, option)]
-    failed = [name for name in asked.names or NAMES if _ask(name, options)]
+    failed = [name for name in asked.names or (*LOCAL, *SPARK) if _ask(name, options)]
     if failed:
         sys.exit(f"no answer from {', '.join(failed)}")
 

@@ -1,9 +1,9 @@
 """All results that are kept as one HTML page with charts, which needs nothing else: `python -m benchmarks.page`."""
 
+import itertools
 import json
 import re
 from html import escape
-from itertools import pairwise
 
 from benchmarks import report
 from benchmarks.__main__ import NAMES
@@ -13,6 +13,8 @@ PAGE = report.RESULTS / "index.html"
 # What can be compared across results: the figure of the workloads, and that of the peers.
 WORKLOADS, PEERS = "tuples_per_s", "words_per_s"
 FIGURE = re.compile(r"\+?([\d,]+(?:\.\d+)?)( k\b)?")
+COLOURS = ("#9ecae1", "#6baed6", "#d62728", "#fdae6b", "#e6550d", "#a1d99b", "#31a354")  # of parts of a bar
+INK = "fill: #1c2733; font: 13px system-ui, sans-serif"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --faint: #5c6b7a; --rule: #d9e0e7; --paper: #fff; --bar: #2f6fb3;
   --good: #1a7f45; --bad: #b3261e; }
@@ -83,6 +85,7 @@ def _section(name, kept):
     parts = [f'<h2 id="{name}">{_text(kept["question"])}</h2>']
     parts += [_table(**table) for table in kept.get("tables", ())]  # of older results only the figures were kept
     parts += [f"<h3>{_text(chart['title'])}</h3>\n{line(**chart)}" for chart in kept.get("charts", ())]
+    parts += [f"<h3>{_text(each['title'])}</h3>\n{each['svg']}" for each in kept.get("pictures", ())]
     parts += [f"<p>{_text(kept['method'])}</p>", f"<p>Measured on {_text(described(kept['environment']))}.</p>"]
     return "\n".join(parts)
 
@@ -145,7 +148,9 @@ def line(title, labels, heights):
     tallest, step = max(heights) * 1.2, 520 / max(1, len(labels) - 1)
     points = [(50 + step * number, 150 - 130 * height / tallest) for number, height in enumerate(heights)]
     parts = ['<path class="rule" d="M30 150H590"/>']
-    parts += [f'<path class="line" d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"/>' for (x, y), (u, v) in pairwise(points)]
+    parts += [
+        f'<path class="line" d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"/>' for (x, y), (u, v) in itertools.pairwise(points)
+    ]
     for (x, y), label, height in zip(points, labels, heights, strict=True):
         parts += [
             f'<circle class="bar" cx="{x:.1f}" cy="{y:.1f}" r="4"/>',
@@ -155,10 +160,37 @@ def line(title, labels, heights):
     return _svg(620, 176, parts, title)
 
 
+def stacked(bars, unit, title=""):
+    """Bars of parts that follow one another, {label: {part: size}}, with a legend; a picture that stands alone."""
+    longest = max(sum(parts.values()) for parts in bars.values())
+    names = list(next(iter(bars.values())))
+    colour = dict(zip(names, itertools.cycle(COLOURS), strict=False))
+    drawn = [f'<rect width="760" height="{46 * len(bars) + 20 * -(-len(names) // 3) + 10}" fill="#fff"/>']
+    for row, (label, parts) in enumerate(bars.items()):
+        x, y = 10.0, 46 * row
+        whole = f"{label}: {sum(parts.values()):,.0f} {unit}"
+        drawn.append(f'<text x="10" y="{y + 15}" style="{INK}">{escape(whole)}</text>')
+        for name, size in parts.items():
+            width = 740 * size / longest
+            told = f"{name}: {size:,.1f} {unit}"
+            drawn.append(
+                f'<rect x="{x:.1f}" y="{y + 20}" width="{width:.1f}" height="20" fill="{colour[name]}">'
+                f"<title>{escape(told)}</title></rect>"
+            )
+            x += width
+    for number, name in enumerate(names):
+        x, y = 10 + 250 * (number % 3), 46 * len(bars) + 20 * (number // 3)
+        drawn += [
+            f'<rect x="{x}" y="{y + 2}" width="12" height="12" fill="{colour[name]}"/>',
+            f'<text x="{x + 18}" y="{y + 13}" style="{INK}">{escape(name)}</text>',
+        ]
+    return _svg(760, 46 * len(bars) + 20 * -(-len(names) // 3) + 10, drawn, title)
+
+
 def _svg(width, height, parts, title=""):
     named = f"<title>{escape(title)}</title>" if title else ""
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    return f'<svg {size} role="img">{named}\n' + "\n".join(parts) + "\n</svg>"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{named}\n' + "\n".join(parts) + "\n</svg>"
 
 
 def _short(number):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks import report, spark_rig
 from benchmarks.reference_loop import WORDS
-from benchmarks.spark_rig import CONF, SparkRig, exchanges_noted
+from benchmarks.spark_rig import CONF, SparkRig, exchanges_noted, finished_stages
 from benchmarks.spark_word_count import check, topology
 from pystorm_spark import WorkerHook
 
@@ -63,20 +63,10 @@ def _run(folder, asked):
         window = rig.saturated(2.0, asked.secs)
         jobs = list(noted)
         latency = rig.info().components["spout"].complete_latency_ms
-        stages = _stages(cluster.spark.sparkContext, sum(exchanges + 1 for _, exchanges, _ in jobs))
+        stages = finished_stages(cluster.spark.sparkContext)[: sum(exchanges + 1 for _, exchanges, _ in jobs)]
         check(rig, folder)
     print(f"{window.rate * WORDS:,.0f} words/s, mean complete latency {latency:,.0f} ms\n")
     print(f"{_told(jobs, stages).as_text()}\n")
-
-
-def _stages(sc, last):
-    """The `last` finished stages, as Spark's own status store has them."""
-    jvm = sc._jvm
-    nothing = jvm.java.util.ArrayList()
-    quantiles = sc._gateway.new_array(jvm.double, 0)
-    kept = sc._jsc.sc().statusStore().stageList(nothing, False, False, quantiles, nothing)
-    found = [kept.apply(at) for at in range(min(kept.size(), last))]
-    return [stage for stage in found if str(stage.status()) == "COMPLETE"]
 
 
 def _told(jobs, stages):

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from benchmarks import meter
 from benchmarks.machine import ROOT, described, environment
@@ -55,6 +56,18 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A drawing that stands in a file of its own beside the page."""
+
+    title: str
+    path: Path
+    svg: str
+
+    def as_markdown(self):
+        return f"![{self.title}]({self.path.name})"
+
+
+@dataclass(frozen=True)
 class Result:
     """The answer to the question of one benchmark: its tables, and the bare figures."""
 
@@ -65,12 +78,15 @@ class Result:
     figures: Mapping[str, object]
     charts: Sequence[Chart] = ()
     environment: Mapping[str, object] = field(default_factory=environment)
+    pictures: Sequence[Picture] = ()
 
     def as_text(self):
         return "\n\n".join([self.question, *[table.as_text() for table in self.tables], self.method])
 
     def as_markdown(self):
-        return "\n\n".join([*[part.as_markdown() for part in (*self.tables, *self.charts)], self.method])
+        return "\n\n".join(
+            [*[part.as_markdown() for part in (*self.tables, *self.charts, *self.pictures)], self.method]
+        )
 
     def note(self):
         """Keep the figures of this run beside those of earlier ones, to compare while tuning."""
@@ -84,6 +100,7 @@ class Result:
             "figures": self.figures,
             "tables": [asdict(table) for table in self.tables],
             "charts": [asdict(chart) for chart in self.charts],
+            "pictures": [{"title": picture.title, "svg": picture.svg} for picture in self.pictures],
         }
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
@@ -91,6 +108,8 @@ class Result:
     def write(self):
         """Keep the figures, and put the tables into the page."""
         self._keep(RESULTS / f"{self.name}.json")
+        for picture in self.pictures:
+            picture.path.write_text(picture.svg, encoding="utf-8")
         _put(self.name, f"{self.as_markdown()}\n\nMeasured on {described(self.environment)}.")
 
 

@@ -89,6 +89,22 @@ def exchanges_noted():
         Chains.run = run
 
 
+def finished_stages(sc):
+    """The stages that Spark has finished and still remembers, the last one first, as its own status store has them."""
+    jvm = sc._jvm
+    nothing = jvm.java.util.ArrayList()
+    quantiles = sc._gateway.new_array(jvm.double, 0)
+    kept = sc._jsc.sc().statusStore().stageList(nothing, False, False, quantiles, nothing)
+    found = [kept.apply(at) for at in range(kept.size())]
+    return [stage for stage in found if str(stage.status()) == "COMPLETE"]
+
+
+def completed_stages(sc):
+    """When these were completed, on the monotonic clock and in order."""
+    behind = time.time() - time.monotonic()
+    return sorted(stage.completionTime().get().getTime() / 1000 - behind for stage in finished_stages(sc))
+
+
 def environment_with_spark(spark, **packages):
     """The environment that goes with the figures, with the versions of Spark and of its Java."""
     java = spark._jvm.java.lang.System.getProperty("java.version")

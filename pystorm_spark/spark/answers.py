@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,8 +19,11 @@ from pystorm_spark.spark.wire import MISSED, Connection, Door
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
 HOLD_SECS = 0.25  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
 HOLD_STEP_SECS = 0.01
+LINGER_SECS = 0.02  # at most, for what an exchange has brought to be executed: its acks then need no other exchange
+LINGER_STEP_SECS = 0.001
 LOST = "lost"  # the status of an exchange that nobody can vouch for: the driver replaces the slot
 BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
+NEVER = -math.inf
 
 if TYPE_CHECKING:
     from pystorm_spark.spark.slot_process import SlotProcess
@@ -66,10 +70,13 @@ class Exchanges:
         self._aside: list[Frame] | None = None  # what came since the fence, until the slot is reset
         self._answered_at = self._now()
         self._worked_secs = 0.0  # since the last answer
+        self._brought_at = NEVER  # when frames came that the slot has not worked through since
 
     def note_work(self, secs: float) -> None:
         """The slot has spent `secs` on a turn that had something to do."""
         self._worked_secs += secs
+        if not self._slot.arrivals.is_waiting():
+            self._brought_at = NEVER
 
     def fence(self, epoch: int) -> None:
         """Refuse everything older than `epoch` from now on; the slot will be reset soon."""
@@ -101,6 +108,8 @@ class Exchanges:
             if answer is not None:
                 return answer, False
             answer = self._kept[number] = Answer()
+            if parcels and self._brought_at == NEVER:
+                self._brought_at = self._now()
             try:
                 self._deliver(parcels)
             except BaseException:
@@ -116,10 +125,18 @@ class Exchanges:
             else:
                 deliver([Frame(*frame) for frame in msgpack.unpackb(parcel)])
 
-    def is_held(self) -> bool:
-        """Whether the answer is to wait: a slot that has hardly time for anything else fills its frames for a while."""
-        since = self._now() - self._answered_at
-        return since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since
+    def held_secs(self) -> float:
+        """After how many seconds to look again whether the answer is still to wait; 0 if it is not.
+
+        A slot that has hardly time for anything else fills its frames for a while. One that has just got frames works
+        them through first, if that does not take long: if it has not come to it since an earlier exchange brought some,
+        nobody waits for it any more.
+        """
+        now = self._now()
+        since = now - self._answered_at
+        if since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since:
+            return HOLD_STEP_SECS
+        return LINGER_STEP_SECS if now - self._brought_at < LINGER_SECS else 0.0
 
     def hand_out(self, answer: Answer, epoch: int, is_last: bool) -> None:
         """Give all who ask what the slot has for others."""
@@ -173,7 +190,7 @@ class Answering:
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
         if is_first:
             self._process.took_in()
-            while not is_last and self._exchanges.is_held():
-                time.sleep(HOLD_STEP_SECS)
+            while not is_last and (secs := self._exchanges.held_secs()):
+                time.sleep(secs)
             self._exchanges.hand_out(answer, epoch, is_last)
         return answer.wait()

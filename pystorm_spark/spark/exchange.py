@@ -6,10 +6,12 @@ slot, and takes what the slot has ready. A parcel is the frames from one slot to
 
 from __future__ import annotations
 
+import gc
 import struct
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import IO, Any
 
 from pyspark import RDD, SparkContext
@@ -46,6 +48,7 @@ class Visit:
     def __call__(self, slot: int, parcels: Iterable[bytes]) -> Iterator[Any]:
         # The input is drained before anything else: a Python worker with input left cannot be used again.
         taken = list(parcels)
+        spare_modules()
         status, answer = ask(self.order.addresses[slot], self.order.token, self.request(taken))
         if self.is_last:
             yield slot, status
@@ -64,6 +67,17 @@ class Visit:
         if status in ("ok", "missed"):
             return answer
         return [[slot, MISSED] for slot in range(len(self.order.addresses))]
+
+
+@cache
+def spare_modules() -> None:
+    """Have the garbage collector not look at what this Python worker has loaded, as it does after each task.
+
+    Spark's workers collect all generations then, and the next task that they get waits for it: some 100,000 objects of
+    PySpark, pandas and the like, which takes longer than all that an exchange does.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class WholeInput(NoOpSerializer):
@@ -113,22 +127,35 @@ def make_chain(sc: SparkContext, order: Order, exchanges: int) -> RDD[Any]:
     """An RDD that is (slot, status) of `exchanges` exchanges; collecting it runs them."""
     slots = len(order.addresses)
     rdd: RDD[Any] = sc.parallelize([], slots)
+    jvm = _remembering_classes(sc)
+    partitioner = jvm.PythonPartitioner(slots, 0)
+    # Spark would choose Kryo, and every task would make one, which takes longer than to carry some parcels.
+    serializer = jvm.JavaSerializer(sc._jsc.sc().conf())
     for number in range(exchanges):
         # Not preserving the partitioning: an RDD that Spark takes for partitioned already is not shuffled.
-        rdd = _shuffled(rdd.mapPartitionsWithIndex(Visit(order, number, is_last=False)), slots)
+        keyed = rdd.mapPartitionsWithIndex(Visit(order, number, is_last=False))
+        rdd = _shuffled(keyed, jvm, partitioner, serializer)
     rdd = rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True))
     rdd._jrdd  # noqa: B018 - made when it is first asked for
     return rdd
 
 
-def _shuffled(keyed: RDD[Any], slots: int) -> RDD[Any]:
+def _shuffled(keyed: RDD[Any], jvm: Any, partitioner: Any, serializer: Any) -> RDD[Any]:
     """What `RDD.partitionBy` does, for parcels that are bytes already: nothing is pickled."""
-    sc = keyed.context
     keyed._bypass_serializer = True  # type: ignore[attr-defined]
+    moved = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD().partitionBy(partitioner)
+    moved.rdd().setSerializer(serializer)
+    return RDD(jvm.PythonRDD.valueOfPair(moved), keyed.context, WholeInput())
+
+
+def _remembering_classes(sc: SparkContext) -> Any:
+    """Spark's JVM, with the classes that a chain is made of at hand: py4j looks into all jars for one, each time."""
     jvm: Any = sc._jvm
-    pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-    moved = jvm.PythonRDD.valueOfPair(pairs.partitionBy(jvm.PythonPartitioner(slots, 0)))
-    return RDD(moved, sc, WholeInput())
+    if "JavaSerializer" not in vars(jvm):
+        for name in ("PairwiseRDD", "PythonPartitioner", "PythonRDD", "PythonUtils", "SimplePythonFunction"):
+            setattr(jvm, name, getattr(jvm, name))
+        jvm.JavaSerializer = jvm.org.apache.spark.serializer.JavaSerializer
+    return jvm
 
 
 def ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:

@@ -2,24 +2,32 @@
 
 import random
 
+import msgpack
 import pytest
 
 from pystorm_spark import TopologyBuilder
-from pystorm_spark.clock import SystemClock
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.slot import Slot
-from pystorm_spark.spark.answers import Exchanges
+from pystorm_spark.spark.answers import HOLD_SECS, LINGER_SECS, Exchanges
+from pystorm_spark.testing import ManualClock
 from pystorm_spark.topology.config import resolve
 from tests.spark.components import Numbers
 
+PARCEL = msgpack.packb([])
+
 
 @pytest.fixture
-def exchanges():
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def exchanges(clock):
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(1, journal=None))
     plan = make_plan(builder.create_topology(), resolve({}), "storm-id", 1)
-    slot = Slot(plan, 0, pickle_components(plan), SystemClock(), random.Random(1))
+    slot = Slot(plan, 0, pickle_components(plan), clock, random.Random(1))
     return Exchanges(slot, epoch=1, frames_taken=lambda: None)
 
 
@@ -43,3 +51,42 @@ def test_an_exchange_that_cannot_be_handed_out_is_lost_for_all_who_ask_again(exc
         exchanges.hand_out(answer, 1, is_last=False)
 
     assert answer.wait() == ["lost", 1, []]
+
+
+def test_a_slot_that_frames_were_brought_to_works_them_through_before_it_answers(exchanges, clock):
+    exchanges.take_in(1, 1, 0, [PARCEL])
+    assert exchanges.held_secs() > 0
+
+    clock.advance(LINGER_SECS / 2)
+    exchanges.note_work(0.001)
+    assert exchanges.held_secs() == 0
+
+
+def test_a_slot_that_nothing_was_brought_to_answers_at_once(exchanges):
+    exchanges.take_in(1, 1, 0, [])
+    assert exchanges.held_secs() == 0
+
+
+def test_a_slot_that_is_held_up_by_user_code_is_waited_for_only_once(exchanges, clock):
+    answer, _ = exchanges.take_in(1, 1, 0, [PARCEL])
+    clock.advance(LINGER_SECS)
+    assert exchanges.held_secs() == 0
+    exchanges.hand_out(answer, 1, is_last=False)
+
+    exchanges.take_in(1, 1, 1, [PARCEL])
+    assert exchanges.held_secs() == 0
+
+    clock.advance(LINGER_SECS)
+    exchanges.note_work(0.001)
+    exchanges.take_in(1, 1, 2, [PARCEL])
+    assert exchanges.held_secs() > 0
+
+
+def test_a_busy_slot_fills_its_frames_for_a_while(exchanges, clock):
+    exchanges.take_in(1, 1, 0, [])
+    clock.advance(0.1)
+    exchanges.note_work(0.1)
+    assert exchanges.held_secs() > 0
+
+    clock.advance(HOLD_SECS)
+    assert exchanges.held_secs() == 0

@@ -1,5 +1,6 @@
 """SparkCluster: what a topology gets on Spark, through the public API."""
 
+import gc
 import os
 
 import pytest
@@ -26,6 +27,14 @@ def test_every_tuple_is_acked_once_and_executed_once_when_nothing_fails(cluster,
     assert (info.components["numbers"].emitted, info.components["numbers"].acked) == (200, 200)
     assert (info.components["twice"].executed, info.components["twice"].emitted) == (200, 400)
     assert (info.components["sum"].executed, info.components["sum"].acked, info.pending) == (400, 400, 0)
+
+
+def test_python_workers_of_spark_do_not_look_for_garbage_in_their_modules_after_each_exchange(spark, cluster, journal):
+    cluster.submit_topology("doubling", {"topology.workers": 2}, doubling(10, journal))
+    wait_until(lambda: len(journal.noted("acked")) >= 10)
+
+    looked_at = spark.sparkContext.range(2, numSlices=2).map(lambda _: len(gc.get_objects())).collect()
+    assert min(looked_at) < 20_000  # of a hundred thousand and more
 
 
 def test_leaving_the_cluster_closes_components_and_leaves_no_process_behind(spark, journal):

@@ -310,7 +310,7 @@ class SimulatedProcess(SlotProcess):
                 self.taken_in[payload] = epoch
 
     def _hand_out(self, answer, epoch, is_last):
-        if (not is_last and self._exchanges.is_held()) or self.stalled_until > self.simulation.now:
+        if (not is_last and self._exchanges.held_secs()) or self.stalled_until > self.simulation.now:
             self._again(lambda: self._hand_out(answer, epoch, is_last))
             return
         self.passes("handing out")

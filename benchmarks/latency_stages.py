@@ -1,0 +1,144 @@
+"""Where is a sentence on Spark from the time it is due to its ack, when 1,000 are due every second?"""
+
+import statistics
+import time
+from dataclasses import asdict
+
+from benchmarks import meter, report, spark_rig
+from benchmarks.components import CountBolt, SplitBolt
+from benchmarks.meter import Spread
+from benchmarks.page import stacked
+from benchmarks.spark_components import percentile
+from benchmarks.spark_rig import SparkRig
+from benchmarks.stage_probe import STAGES, Notes, SlotProbe, StampedSpout, visits_noted
+from pystorm_spark import Fields, TopologyBuilder
+
+RATE = 1000  # sentences a second
+TASKS = 2
+ROUNDS, WARM_UP_SECS, SECS = 4, 3.0, 5.0
+QUICK_ROUNDS, QUICK_SECS = 2, 2.0
+VARIANTS = {"answers at once": {"LINGER_SECS": 0.0}, "as it is": {}}
+AS_IT_IS = "as it is"
+PICTURE = report.PAGE.parent / "latency-stages.svg"
+
+
+def method(rounds, secs):
+    return (
+        f"{rounds} rounds of {secs:g} s of the word count at {RATE:,} sentences/s after {WARM_UP_SECS:g} s of warm-up, "
+        "of the engine as it is and of one whose slots answer an exchange before they have worked through what it "
+        "brought, in turn in one session. Stages are those of sentences of which words were counted in the other slot; "
+        "each begins where the one above it ends. What happens to a frame is noted once a frame, in the slot and in "
+        "Spark's Python workers; that a shuffle is written is what Spark says of its stage, to the millisecond. "
+        "Percentiles are over all sentences of all rounds, the ratio is that of the medians of a round, with the "
+        "quartiles in brackets."
+    )
+
+
+def topology(folder, settings):
+    builder = TopologyBuilder()
+    builder.set_spout(meter.SPOUT, StampedSpout(RATE, folder), TASKS)
+    builder.set_bolt("split", SplitBolt(), TASKS).shuffle_grouping(meter.SPOUT)
+    builder.set_bolt("count", CountBolt(), TASKS).fields_grouping("split", Fields("word"))
+    builder.add_worker_hook(SlotProbe(folder, **settings))
+    return builder.create_topology()
+
+
+class Run:
+    """One variant on a cluster: active in some windows, and then looked at."""
+
+    def __init__(self, cluster, folder, settings):
+        self._sc, self._folder = cluster.spark.sparkContext, folder
+        self._rig = SparkRig(cluster, topology(folder, settings))
+        self._windows = []
+
+    def round(self, secs):
+        with visits_noted(self._folder):
+            self._rig.activate()
+            time.sleep(WARM_UP_SECS)
+            began = time.monotonic()
+            time.sleep(secs)
+            ended = time.monotonic()
+            self._rig.rest()
+        self._windows.append((began, ended, spark_rig.completed_stages(self._sc)))
+
+    def lives(self):
+        """Of each round, the seconds that sentences have spent in each stage."""
+        self._rig.kill()
+        notes = Notes(self._folder)
+        return [notes.lives(*window) for window in self._windows]
+
+
+def measure(quick=False):
+    rounds, secs = (QUICK_ROUNDS, QUICK_SECS) if quick else (ROUNDS, SECS)
+    with spark_rig.cluster() as cluster:
+        environment = spark_rig.environment_with_spark(cluster.spark)
+        found = _measured(cluster, rounds, secs)
+    return _result(method(rounds, secs), found, environment)
+
+
+def _measured(cluster, rounds, secs):
+    """{variant: lives of each round}."""
+    with spark_rig.folder() as first, spark_rig.folder() as second:
+        runs = {
+            variant: Run(cluster, folder, settings)
+            for (variant, settings), folder in zip(VARIANTS.items(), (first, second), strict=True)
+        }
+        for _ in range(rounds):
+            for run in runs.values():
+                run.round(secs)
+        return {variant: run.lives() for variant, run in runs.items()}
+
+
+def _result(method, found, environment):
+    together = {variant: [life for lives in rounds for life in lives] for variant, rounds in found.items()}
+    figures = {variant: _figures(lives) for variant, lives in together.items()}
+    halves = {variant: [_complete(lives, 50) for lives in rounds] for variant, rounds in found.items()}
+    ratio = Spread.of([now / before for before, now in zip(*halves.values(), strict=True)])
+    tables = [_stages(figures[AS_IT_IS]), _variants(figures, ratio)]
+    figures["ratio"] = asdict(ratio)
+    pictures = [report.Picture("A sentence's life in stages", PICTURE, stacked(_means(figures), "ms"))]
+    return report.Result(
+        "latency_stages", report.first_line(__doc__), method, tables, figures, (), environment, pictures
+    )
+
+
+def _figures(lives):
+    stages = {stage: _spent(1000 * life[at] for life in lives) for at, stage in enumerate(STAGES)}
+    return {"stages": stages, "complete": _spent(1000 * sum(life) for life in lives), "sentences": len(lives)}
+
+
+def _spent(samples):
+    kept = list(samples)
+    return {"p50": percentile(kept, 50), "p99": percentile(kept, 99), "mean": statistics.mean(kept)}
+
+
+def _complete(lives, percent):
+    return percentile([sum(life) for life in lives], percent)
+
+
+def _stages(figures):
+    complete = figures["complete"]["mean"]
+    rows = [[stage, *_shown(spent), f"{spent['mean'] / complete:.0%}"] for stage, spent in figures["stages"].items()]
+    rows.append(["complete", *_shown(figures["complete"]), ""])
+    return report.Table(["until it is", "p50", "p99", "mean", "share"], rows)
+
+
+def _shown(spent):
+    return [f"{spent[name]:,.1f} ms" for name in ("p50", "p99", "mean")]
+
+
+def _variants(figures, ratio):
+    rows = [[variant, *_shown(found["complete"])[:2], ""] for variant, found in figures.items()]
+    rows[-1][-1] = report.ratio(ratio)
+    return report.Table(["", "p50", "p99", "ratio"], rows)
+
+
+def _means(figures):
+    """{variant: {stage: mean}}, for the picture."""
+    return {
+        variant: {stage: spent["mean"] for stage, spent in figures[variant]["stages"].items()} for variant in VARIANTS
+    }
+
+
+if __name__ == "__main__":
+    report.answer(measure)

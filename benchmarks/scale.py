@@ -1,0 +1,115 @@
+"""A model of exchanges on Spark: what one takes with any number of slots, by what it takes here with a few.
+
+The driver's work is done one piece after the other, wherever the slots are. A slot on a cluster has a core of its own,
+which it shares with the Spark task that visits it. Seconds everywhere.
+"""
+
+import math
+from dataclasses import dataclass
+
+from pystorm_spark.runtime.slot import TURN_SECS
+from pystorm_spark.spark.answers import HOLD_SECS
+from pystorm_spark.spark.control import LEASE_SECS
+
+EXCHANGES_BESIDE_HOPS = 1.5  # half of one until the next begins, and one for the ack
+HIGHEST_SHARE = 0.5  # of a core, that the driver may use for control connections before it is a worry
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = fixed + slope * x."""
+
+    fixed: float
+    slope: float
+
+    @classmethod
+    def through(cls, points):
+        """The line that is nearest to `points`, {x: y}, by shares of y: small figures count as much as large ones."""
+        weights = {x: 1 / y**2 for x, y in points.items()}
+        whole = sum(weights.values())
+        mean_x = sum(w * x for x, w in weights.items()) / whole
+        mean_y = sum(w * points[x] for x, w in weights.items()) / whole
+        spread = sum(w * (x - mean_x) ** 2 for x, w in weights.items())
+        slope = sum(w * (x - mean_x) * (points[x] - mean_y) for x, w in weights.items()) / spread
+        return cls(mean_y - slope * mean_x, slope)
+
+    def at(self, x):
+        return self.fixed + self.slope * x
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was fitted, and what follows from it."""
+
+    driver: Line  # CPU of the driver for an exchange, by slots
+    task: Line  # CPU of one Spark task, by slots: it reads a block of each
+    wall: Line  # what an exchange takes here, by the CPU that it takes
+    tuple_secs: float  # CPU of a slot for one tuple that crosses, in full frames
+    frame_secs: float  # the same for one frame, to seal it and to take it in
+    beat_secs: float  # CPU of the driver for one message of a slot and one to it
+    order_bytes: Line  # of what a Spark task is told, by slots
+    manifest_bytes: Line  # of a commit, by slots
+
+    def here(self, slots):
+        """What an exchange takes on one machine, whose cores all share."""
+        return self.wall.at(self.driver.at(slots) + slots * self.task.at(slots))
+
+    def exchange(self, slots):
+        """What it takes on a cluster: the driver's part, then all tasks at once, and what nobody works on here."""
+        return max(0.0, self.wall.fixed) + self.driver.at(slots) + self.task.at(slots)
+
+    def latency(self, slots, hops):
+        """From emit to ack at low load, where each hop goes to another slot."""
+        return (hops + EXCHANGES_BESIDE_HOPS) * self.exchange(slots)
+
+    def interval(self, slots):
+        """Between two exchanges at full load."""
+        return max(HOLD_SECS, self.exchange(slots))
+
+    def slot_rate(self, slots):
+        """Tuples a second of one slot at full load, where any tuple may go to any slot."""
+        spared = 1 - min(1.0, self.task.at(slots) / self.interval(slots))
+        return spared * self.tuples_in_turn(slots) / TURN_SECS
+
+    def tuples_in_turn(self, slots):
+        """Each turn of a slot seals a frame for each slot that it has tuples for."""
+        full = (TURN_SECS - slots * self.frame_secs) / self.tuple_secs
+        return full if full >= slots else TURN_SECS / (self.tuple_secs + self.frame_secs)
+
+    def rows_in_frame(self, slots):
+        return max(1.0, self.tuples_in_turn(slots) / slots)
+
+    def control_share(self, slots):
+        """Of a core, for beats and leases."""
+        return self.beat_secs * slots / LEASE_SECS
+
+    def breaking(self):
+        """{what: number of slots from which on it is the limit}; in the order in which they come."""
+        found = {
+            "the driver schedules for longer than the exchange interval": self._first(
+                lambda slots: self.driver.at(slots) > HOLD_SECS
+            ),
+            "a task reads blocks for longer than the exchange interval": self._first(
+                lambda slots: self.task.at(slots) > HOLD_SECS
+            ),
+            "half of a slot's time goes into frames": self._first(
+                lambda slots: self.tuples_in_turn(slots) * self.tuple_secs < TURN_SECS / 2
+            ),
+            "half of a core goes into control connections": self._first(
+                lambda slots: self.control_share(slots) > HIGHEST_SHARE
+            ),
+        }
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+    @staticmethod
+    def _first(is_so, most=1_000_000):
+        """The first number of slots for which `is_so`; it is for all that are larger."""
+        low, high = 0, 1
+        while not is_so(high):
+            low, high = high, 2 * high
+            if high > most:
+                return math.inf
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_so(middle) else (middle, high)
+        return high

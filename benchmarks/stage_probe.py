@@ -1,0 +1,187 @@
+"""Notes when frames pass from one stage to the next, in the slots and in Spark's Python workers: once a frame.
+
+What is measured runs as it always does. The probes are put around it from outside, by a worker hook in the slots and by
+the driver in what it sends to Spark's workers; nothing is done for a tuple.
+"""
+
+import functools
+import json
+import os
+import time
+from bisect import bisect_left
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from benchmarks.spark_components import PacedSpout
+from pystorm_spark import WorkerHook
+from pystorm_spark.runtime.frames import Outbox
+from pystorm_spark.spark import answers, exchange
+from pystorm_spark.spark.answers import Exchanges
+from pystorm_spark.spark.exchange import Visit
+
+STAGES = (
+    "emitted",
+    "sealed",
+    "handed over",
+    "shuffle written",
+    "read",
+    "delivered",
+    "executed",
+    "ack handed over",
+    "ack written",
+    "ack read",
+    "ack delivered",
+    "acked home",
+)
+
+
+class SlotProbe(WorkerHook):
+    """Notes in a slot when frames are sealed, brought and taken; `settings` are put into `answers` first."""
+
+    def __init__(self, folder, **settings):
+        self.folder, self.settings = folder, settings
+
+    def start(self, conf):
+        for name, value in self.settings.items():
+            setattr(answers, name, value)
+        self.notes = {"sealed": [], "brought": [], "taken": []}
+        self._patch()
+
+    def _patch(self):
+        notes, now = self.notes, time.monotonic
+        seal, take_in, taken = Outbox.seal, Exchanges.take_in, Exchanges._taken
+
+        def seal_and_note(outbox):
+            before = outbox._sealed_bytes
+            seal(outbox)
+            if outbox._sealed_bytes != before:
+                notes["sealed"].append(now())
+
+        def take_in_and_note(exchanges, epoch, job, number, parcels):
+            answer, is_first = take_in(exchanges, epoch, job, number, parcels)
+            if is_first:
+                notes["slot"] = exchanges._slot.number
+                notes["brought"].append([job, number, now()])
+            return answer, is_first
+
+        def take_and_note(exchanges, epoch, is_last):
+            content = taken(exchanges, epoch, is_last)
+            if not is_last:
+                job, number, _ = notes["brought"][-1]
+                notes["taken"].append([job, number, now()])
+            return content
+
+        Outbox.seal, Exchanges.take_in, Exchanges._taken = seal_and_note, take_in_and_note, take_and_note
+
+    def shutdown(self):
+        Path(self.folder, f"slot-{os.getpid()}").write_text(json.dumps(self.notes))
+
+
+@dataclass(frozen=True)
+class NotedVisit(Visit):
+    """Notes when a Spark task has read its input, and when it has the slot's answer."""
+
+    folder: str = ""
+
+    def __call__(self, slot, parcels):
+        taken = list(parcels)
+        read = time.monotonic()
+        found = list(super().__call__(slot, taken))
+        line = [self.order.job, self.number, slot, read, time.monotonic()]
+        with Path(self.folder, f"visits-{os.getpid()}").open("a") as notes:
+            notes.write(f"{json.dumps(line)}\n")
+        return iter(found)
+
+
+@contextmanager
+def visits_noted(folder):
+    """Have the Spark tasks of all chains that are made meanwhile write down what they do."""
+    exchange.Visit = functools.partial(NotedVisit, folder=folder)
+    try:
+        yield
+    finally:
+        exchange.Visit = Visit
+
+
+class StampedSpout(PacedSpout):
+    """Notes when each tuple was emitted, too."""
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.emitted = {}
+
+    def next_tuple(self):
+        due = self.due
+        super().next_tuple()
+        if self.due != due:
+            self.emitted[due] = time.monotonic()
+
+    def close(self):
+        lives = [[due, self.emitted[due], acked] for due, acked in self.times if due in self.emitted]
+        Path(self.folder, f"lives-{os.getpid()}").write_text(json.dumps(lives))
+
+
+class Notes:
+    """What the probes of one topology of two slots have written down."""
+
+    def __init__(self, folder):
+        read = {path.name: path.read_text() for path in Path(folder).iterdir()}
+        self._lives = _by_pid(read, "lives")
+        self._pids = {notes["slot"]: pid for pid, notes in _by_pid(read, "slot").items()}
+        self._slots = {notes["slot"]: notes for notes in _by_pid(read, "slot").values()}
+        lines = [json.loads(line) for name in read if name.startswith("visits-") for line in read[name].splitlines()]
+        self._read = {(job, number, slot): (when, answered) for job, number, slot, when, answered in lines}
+        self._brought = {
+            (job, number, slot): when for slot, notes in self._slots.items() for job, number, when in notes["brought"]
+        }
+
+    def lives(self, since, until, completed):
+        """The seconds that each tuple which was due in that time has spent in each of `STAGES`.
+
+        `completed` is when Spark's stages were, in order. Tuples whose tree did not leave its slot are left out.
+        """
+        found = []
+        for slot, pid in self._pids.items():
+            for due, emitted, acked in self._lives.get(pid, ()):
+                if since <= due < until:
+                    stamps = self._stamps(slot, due, emitted, acked, completed)
+                    if stamps is not None:
+                        found.append([later - earlier for earlier, later in pairwise(stamps)])
+        return found
+
+    def _stamps(self, slot, due, emitted, acked, completed):
+        other = 1 - slot
+        there = self._crossing(slot, other, emitted, completed)
+        if there is None:
+            return None
+        back = self._crossing(other, slot, there[-1], completed)
+        if back is None or back[-1] > acked:
+            return None
+        return [due, emitted, *there, *back, acked]
+
+    def _crossing(self, source, target, since, completed):
+        """When what was done by `since` in one slot was sealed, taken, written, read, and delivered to the other."""
+        sealed = _first(self._slots[source]["sealed"], since)
+        at = bisect_left(self._slots[source]["taken"], sealed, key=lambda taken: taken[2])
+        if at == len(self._slots[source]["taken"]):
+            return None
+        job, number, taken = self._slots[source]["taken"][at]
+        following = (job, number + 1, target)
+        if following not in self._read or following not in self._brought:
+            return None
+        answered = max(self._read[job, number, slot][1] for slot in self._slots if (job, number, slot) in self._read)
+        written = _first(completed, answered - 0.001)
+        read, delivered = self._read[following][0], self._brought[following]
+        return [sealed, taken, min(max(written, taken), read), read, delivered]
+
+
+def _by_pid(read, kind):
+    return {name.split("-")[1]: json.loads(text) for name, text in read.items() if name.startswith(f"{kind}-")}
+
+
+def _first(times, since):
+    """The first of `times`, which are in order, that is not before `since`."""
+    at = bisect_left(times, since)
+    return times[at] if at < len(times) else float("inf")
