@@ -29,19 +29,22 @@ SPARK = (
     "spark_slow_bolt",
     "spark_curves",
 )
-NAMES = (*LOCAL, *SPARK)
+PEERS = ("spark_peers",)  # which must be installed first: only when asked for
+NAMES = (*LOCAL, *SPARK, *PEERS)
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; default: all but {', '.join(PEERS)}"
+    )
     report.add_options(parser)
     asked = parser.parse_args()
     unknown = set(asked.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark is named {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     options = [f"--{option}" for option in ("write", "quick") if getattr(asked, option)]
-    failed = [name for name in asked.names or NAMES if _ask(name, options)]
+    failed = [name for name in asked.names or (*LOCAL, *SPARK) if _ask(name, options)]
     if failed:
         sys.exit(f"no answer from {', '.join(failed)}")
 
