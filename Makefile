@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 PEERS := .bench-venv
-PEERS_STAMP := $(PEERS)/.setup-done
+STORM := .bench-storm
 # Where Java is found or brought to is decided in one place.
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &&
 
@@ -72,32 +72,41 @@ types: $(STAMP) ## check the types with mypy
 layers: $(STAMP) ## check who imports whom
 	@$(BIN)/python -m pytest --quiet tests/test_layers.py
 
-bench: $(STAMP) $(PEERS_STAMP) ## run the benchmarks, alone on the machine: a quarter of an hour
+bench: $(STAMP) ## run the benchmarks, alone on the machine: a quarter of an hour
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 	@$(BIN)/python -m benchmarks.page
 
-# What is measured beside the engine has packages of its own, and shares the rest with .venv. Without network it is reported as missing.
-$(PEERS_STAMP): $(STAMP)
-	@echo 'installing what is measured beside the engine into $(PEERS)'
-	@$(BIN)/python -m venv --clear $(PEERS)
-	@$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$($(PEERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/venv.pth
-	@for package in 'pandas<3' pyarrow pystorm; do \
-	    $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$package" || echo "$$package could not be installed" >&2; \
-	done
+# What could not be had is reported as missing, and is tried again the next time.
+bench-peers: $(STAMP) ## run the word count on Spark beside all its peers, which are installed first
+	@$(MAKE) --no-print-directory --keep-going $(PEERS)/.setup-done $(PEERS)-bytewax/.setup-done $(PEERS)-pyflink/.setup-done $(STORM)/.setup-done || true
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks spark_peers $(ARGS)
+	@$(BIN)/python -m benchmarks.page
+
+# Packages of their own; the rest is shared with .venv.
+$(PEERS)/.setup-done: | $(STAMP)
+	@echo 'installing pandas, pyarrow and pystorm into $(@D)'
+	@$(BIN)/python -m venv --clear $(@D)
+	@$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$($(@D)/bin/python -c 'import site; print(site.getsitepackages()[0])')/venv.pth
+	@failed=0; for package in 'pandas<3' pyarrow pystorm; do \
+	    $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$package" || { echo "$$package could not be installed" >&2; failed=1; }; \
+	done; exit $$failed
 	@touch $@
 
-bench-peers: $(STAMP) $(PEERS_STAMP) ## run the word count on Spark beside all its peers, which are installed first
-	@$(MAKE) --no-print-directory --keep-going $(PEERS)-bytewax/.setup-done $(PEERS)-pyflink/.setup-done || true
-	@$(WITH_JAVA) $(BIN)/python -m benchmarks spark_word_count $(ARGS)
-
-# These need packages of versions that .venv does not have, so nothing is shared. What failed is tried again the next time.
+# These need packages of versions that .venv does not have, so nothing is shared.
 $(PEERS)-bytewax/.setup-done: PACKAGE := bytewax~=0.21
 $(PEERS)-pyflink/.setup-done: PACKAGE := apache-flink~=2.3
-$(PEERS)-%/.setup-done: $(STAMP)
+$(PEERS)-%/.setup-done: | $(STAMP)
 	@echo 'installing $(PACKAGE) into $(@D)'
 	@$(BIN)/python -m venv --clear $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input '$(PACKAGE)' \
 	    || { echo '$(PACKAGE) could not be installed, and is missing from the figures' >&2; exit 1; }
+	@touch $@
+
+$(STORM)/.setup-done: $(wildcard benchmarks/peers/storm/pom.xml benchmarks/peers/storm/src/main/java/*.java) | $(STAMP)
+	@echo 'building the word count of Storm in Java into $(@D)'
+	@rm -rf $(@D)
+	@$(WITH_JAVA) mvn --quiet --batch-mode -Dstyle.color=never -f benchmarks/peers/storm/pom.xml compile \
+	    || { rm -rf $(@D); echo 'Storm could not be built by Maven, and is missing from the figures' >&2; exit 1; }
 	@touch $@
 
 profile: $(STAMP) ## show where the time of the word count on Spark goes

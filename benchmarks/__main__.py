@@ -30,7 +30,7 @@ SPARK = (
     "spark_slow_bolt",
     "spark_curves",
 )
-LONG = ("scale_model",)  # only when named
+LONG = ("scale_model", "spark_peers")  # only when named; peers must be installed first
 NAMES = (*LOCAL, *SPARK, *LONG)
 
 

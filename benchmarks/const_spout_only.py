@@ -1,17 +1,10 @@
 """How many roots a second does a spout emit and see acked when nobody listens?"""
 
-import functools
-import math
-
-from benchmarks import meter, report, workload
+from benchmarks import workload
 from benchmarks.components import NumberingSpout
-from pystorm_spark import TopologyBuilder
-
-CONF = {}
-ROOTS_IN_CALL = 1
 
 
-class TellingSpout(NumberingSpout):
+class TellingConstSpout(NumberingSpout):
     """The same data until `limit`; tells at its end how many it has emitted."""
 
     outputs = ["value"]
@@ -29,14 +22,8 @@ class TellingSpout(NumberingSpout):
         workload.tell(self.folder, "emitted", self.number)
 
 
-def spout(folder, limit=math.inf):
-    return TellingSpout(folder, limit)
-
-
-def topology(spout, folder):
-    builder = TopologyBuilder()
-    builder.set_spout(meter.SPOUT, spout)
-    return builder.create_topology()
+def nobody(builder, folder):
+    pass
 
 
 def check(emitted, folder):
@@ -44,5 +31,7 @@ def check(emitted, folder):
     workload.expect("the emits", workload.told(folder, "emitted"), [emitted])
 
 
+WORKLOAD = workload.Workload(TellingConstSpout, nobody, check)
+
 if __name__ == "__main__":
-    report.answer(functools.partial(workload.measure, "const_spout_only"))
+    workload.answer("const_spout_only")

@@ -3,16 +3,11 @@
 Orders and payments go to the bolt `join` by their number; the first to come waits, unacked, for the other.
 """
 
-import functools
-import math
-
-from benchmarks import meter, report, workload
+from benchmarks import meter, workload
 from benchmarks.components import CollectingBolt, NumberingSpout
-from pystorm_spark import Fields, TopologyBuilder
+from pystorm_spark import Fields
 
-CONF = {}
 AT_ONCE = 10  # orders, then their payments: the last one first
-ROOTS_IN_CALL = 2 * AT_ONCE
 CUSTOMERS = 100
 TASKS = 2  # of the bolt that joins
 
@@ -61,22 +56,12 @@ class JoinBolt(CollectingBolt):
         self.collector.ack(paid)
 
 
-class TotalBolt(CollectingBolt):
+class TotalBolt(workload.TellingBolt):
     """Keeps for each customer the number of orders, and the sums of what they cost and what was paid."""
 
-    def __init__(self, folder):
-        self.folder = folder
-
-    def prepare(self, conf, context, collector):
-        super().prepare(conf, context, collector)
-        self.totals = {}
-
     def execute(self, tup):
-        add(self.totals, *tup.values)
+        add(self.found, *tup.values)
         self.collector.ack(tup)
-
-    def cleanup(self):
-        workload.tell(self.folder, "totals", self.totals)
 
 
 def add(totals, customer, price, paid):
@@ -84,28 +69,23 @@ def add(totals, customer, price, paid):
     totals[customer] = (orders + 1, prices + price, payments + paid)
 
 
-def spout(folder, limit=math.inf):
-    return ShopSpout(limit)
-
-
-def topology(spout, folder):
-    builder = TopologyBuilder()
-    builder.set_spout(meter.SPOUT, spout)
+def bolts(builder, folder):
     joined = builder.set_bolt("join", JoinBolt(), TASKS)
     joined.fields_grouping(meter.SPOUT, Fields("number"), "orders")
     joined.fields_grouping(meter.SPOUT, Fields("number"), "payments")
     builder.set_bolt("total", TotalBolt(folder)).global_grouping("join")
-    return builder.create_topology()
 
 
 def check(emitted, folder):
     """Every order met its payment, once."""
-    (found,) = workload.told(folder, "totals")
+    (found,) = workload.told(folder, "TotalBolt")
     expected = {}
     for number in range(emitted // 2):
         add(expected, *order(number)[1:], payment(number)[1])
     workload.expect("the orders, prices and payments of the customers", found, expected)
 
 
+WORKLOAD = workload.Workload(lambda folder, limit: ShopSpout(limit), bolts, check, roots_in_call=2 * AT_ONCE)
+
 if __name__ == "__main__":
-    report.answer(functools.partial(workload.measure, "join"))
+    workload.answer("join")

@@ -5,9 +5,9 @@ import time
 from dataclasses import asdict
 
 from benchmarks import meter, report, spark_rig
+from benchmarks.charts import stacked
 from benchmarks.components import CountBolt, SplitBolt
 from benchmarks.meter import Spread
-from benchmarks.page import stacked
 from benchmarks.spark_components import percentile
 from benchmarks.spark_rig import SparkRig
 from benchmarks.stage_probe import STAGES, Notes, SlotProbe, StampedSpout, visits_noted

@@ -1,25 +1,28 @@
 """All results that are kept as one HTML page with charts, which needs nothing else: `python -m benchmarks.page`."""
 
-import itertools
 import json
 import re
 from html import escape
 
-from benchmarks import report
+from benchmarks import charts, report
 from benchmarks.__main__ import NAMES
 from benchmarks.machine import ROOT, described
 
 PAGE = report.RESULTS / "index.html"
 # What can be compared across results: the figure of the workloads, and that of the peers.
 WORKLOADS, PEERS = "tuples_per_s", "words_per_s"
+ENGINE = "pystorm-spark"
+PANELS = {
+    WORKLOADS: "tuples in a second of CPU, at saturation",
+    "cpu_secs_per_million": "seconds of CPU for a million tuples",
+    "peak_rss_mib": "peak of resident memory, MiB",
+}
 FIGURE = re.compile(r"\+?([\d,]+(?:\.\d+)?)( k\b)?")
-COLOURS = ("#9ecae1", "#6baed6", "#d62728", "#fdae6b", "#e6550d", "#a1d99b", "#31a354")  # of parts of a bar
-INK = "fill: #1c2733; font: 13px system-ui, sans-serif"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --faint: #5c6b7a; --rule: #d9e0e7; --paper: #fff; --bar: #2f6fb3;
-  --good: #1a7f45; --bad: #b3261e; }
+  --ours: #c4620a; --good: #1a7f45; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9ee; --faint: #9aa8b5; --rule: #34404c; --paper: #14191f;
-  --bar: #6aa5e0; --good: #5fc98a; --bad: #ff8a80; } }
+  --bar: #6aa5e0; --ours: #f0a050; --good: #5fc98a; --bad: #ff8a80; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 66rem;
   margin: 2rem auto; padding: 0 1rem; }
 h2 { font-size: 1.15rem; margin: 2.8rem 0 .6rem; }
@@ -36,11 +39,16 @@ td { font-variant-numeric: tabular-nums; white-space: nowrap; }
 td svg { display: block; margin: .15rem 0 0 auto; }
 .met { color: var(--good); }
 .missed { color: var(--bad); font-weight: 600; }
-svg { max-width: 100%; }
+svg { display: block; max-width: 100%; height: auto; margin: .8rem 0; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
+svg .tick, svg .unit { fill: var(--faint); font-size: 12px; }
 svg .bar { fill: var(--bar); }
+svg .ours { fill: var(--ours); }
+svg .hollow { fill: var(--paper); stroke: var(--bar); stroke-width: 2; }
 svg .line { fill: none; stroke: var(--bar); stroke-width: 2; }
 svg .rule { stroke: var(--rule); }
+svg .ours-line { stroke: var(--ours); stroke-dasharray: 3 3; }
+svg .mark { stroke: var(--ink); stroke-width: 3; }
 svg .quartiles { stroke: var(--ink); stroke-width: 1.5; }
 """
 
@@ -73,20 +81,36 @@ def html(results):
 def _overview(results):
     """What is best seen side by side."""
     figures = {name: kept["figures"] for name, kept in results.items()}
-    workloads = {name: found[WORKLOADS] for name, found in figures.items() if WORKLOADS in found}
+    beside = [found for found in figures.values() if PEERS in found]
+    if beside:  # the last one has the most peers
+        yield _beside_peers(beside[-1][PEERS], beside[-1].get("bars", {}))
+    workloads = {name: found for name, found in figures.items() if WORKLOADS in found}
     if workloads:
-        yield f"<h3>Workloads on one core, tuples in a second of CPU</h3>\n{bars(workloads)}"
-    for found in figures.values():
-        if PEERS in found:
-            yield f"<h3>Word count on Spark beside its peers, words a second</h3>\n{bars(found[PEERS])}"
+        yield "<h2>The workloads, one slot on one core</h2>"
+        for key, unit in PANELS.items():
+            yield charts.bars({name: found[key] for name, found in workloads.items()}, unit)
+        latencies = {name: (found["p50_ms"]["median"], found["p99_ms"]["median"]) for name, found in workloads.items()}
+        yield charts.spans(latencies, "complete latency at half load, p50 ● to p99 ○, ms")
+
+
+def _beside_peers(words_per_s, bars):
+    """The engine first, then the others, the quickest first."""
+    engine, *others = sorted(words_per_s, key=lambda name: (not name.startswith(ENGINE), -words_per_s[name]["median"]))
+    marks = {name: bar * words_per_s[name]["median"] for name, bar in bars.items() if bar and name in words_per_s}
+    drawn = charts.bars({name: words_per_s[name] for name in (engine, *others)}, "words/s", engine, marks)
+    noted = (
+        "<p>Dashed: the engine. The strokes are the bars: what it should reach beside that peer.</p>" if marks else ""
+    )
+    return f"<h2>The word count on Spark beside its peers</h2>\n{drawn}\n{noted}"
 
 
 def _section(name, kept):
     parts = [f'<h2 id="{name}">{_text(kept["question"])}</h2>']
     parts += [_table(**table) for table in kept.get("tables", ())]  # of older results only the figures were kept
-    parts += [f"<h3>{_text(chart['title'])}</h3>\n{line(**chart)}" for chart in kept.get("charts", ())]
+    parts += [charts.line(**chart) for chart in kept.get("charts", ())]
     parts += [f"<h3>{_text(each['title'])}</h3>\n{each['svg']}" for each in kept.get("pictures", ())]
-    parts += [f"<p>{_text(kept['method'])}</p>", f"<p>Measured on {_text(described(kept['environment']))}.</p>"]
+    parts += [f"<p>{_text(paragraph)}</p>" for paragraph in kept["method"].split("\n\n")]
+    parts += [f"<p>Measured on {_text(described(kept['environment']))}.</p>"]
     return "\n".join(parts)
 
 
@@ -125,76 +149,6 @@ def figure(text):
     """The number that a cell begins with, or None."""
     match = FIGURE.match(text)
     return match and float(match[1].replace(",", "")) * (1000 if match[2] else 1)
-
-
-def bars(spreads):
-    """Bars of medians, with a stroke from one quartile to the other: {label: spread}."""
-    tallest = max(spread["high"] for spread in spreads.values())
-    width = 420 / tallest
-    parts = []
-    for number, (label, spread) in enumerate(spreads.items()):
-        y, median, low, high = 26 * number, *(spread[key] for key in ("median", "low", "high"))
-        parts += [
-            f'<text x="230" y="{y + 16}" text-anchor="end">{escape(label.replace("`", ""))}</text>',
-            f'<rect class="bar" x="240" y="{y + 4}" width="{width * median:.1f}" height="16"/>',
-            f'<path class="quartiles" d="M{240 + width * low:.1f} {y + 12}H{240 + width * high:.1f}"/>',
-            f'<text x="{248 + width * high:.1f}" y="{y + 16}">{_short(median)}</text>',
-        ]
-    return _svg(740, 26 * len(spreads), parts)
-
-
-def line(title, labels, heights):
-    """A line over labels, from zero up."""
-    tallest, step = max(heights) * 1.2, 520 / max(1, len(labels) - 1)
-    points = [(50 + step * number, 150 - 130 * height / tallest) for number, height in enumerate(heights)]
-    parts = ['<path class="rule" d="M30 150H590"/>']
-    parts += [
-        f'<path class="line" d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"/>' for (x, y), (u, v) in itertools.pairwise(points)
-    ]
-    for (x, y), label, height in zip(points, labels, heights, strict=True):
-        parts += [
-            f'<circle class="bar" cx="{x:.1f}" cy="{y:.1f}" r="4"/>',
-            f'<text x="{x:.1f}" y="{y - 9:.1f}" text-anchor="middle">{height:.2f}</text>',
-            f'<text x="{x:.1f}" y="168" text-anchor="middle">{escape(label)}</text>',
-        ]
-    return _svg(620, 176, parts, title)
-
-
-def stacked(bars, unit, title=""):
-    """Bars of parts that follow one another, {label: {part: size}}, with a legend; a picture that stands alone."""
-    longest = max(sum(parts.values()) for parts in bars.values())
-    names = list(next(iter(bars.values())))
-    colour = dict(zip(names, itertools.cycle(COLOURS), strict=False))
-    drawn = [f'<rect width="760" height="{46 * len(bars) + 20 * -(-len(names) // 3) + 10}" fill="#fff"/>']
-    for row, (label, parts) in enumerate(bars.items()):
-        x, y = 10.0, 46 * row
-        whole = f"{label}: {sum(parts.values()):,.0f} {unit}"
-        drawn.append(f'<text x="10" y="{y + 15}" style="{INK}">{escape(whole)}</text>')
-        for name, size in parts.items():
-            width = 740 * size / longest
-            told = f"{name}: {size:,.1f} {unit}"
-            drawn.append(
-                f'<rect x="{x:.1f}" y="{y + 20}" width="{width:.1f}" height="20" fill="{colour[name]}">'
-                f"<title>{escape(told)}</title></rect>"
-            )
-            x += width
-    for number, name in enumerate(names):
-        x, y = 10 + 250 * (number % 3), 46 * len(bars) + 20 * (number // 3)
-        drawn += [
-            f'<rect x="{x}" y="{y + 2}" width="12" height="12" fill="{colour[name]}"/>',
-            f'<text x="{x + 18}" y="{y + 13}" style="{INK}">{escape(name)}</text>',
-        ]
-    return _svg(760, 46 * len(bars) + 20 * -(-len(names) // 3) + 10, drawn, title)
-
-
-def _svg(width, height, parts, title=""):
-    named = f"<title>{escape(title)}</title>" if title else ""
-    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{named}\n' + "\n".join(parts) + "\n</svg>"
-
-
-def _short(number):
-    return f"{number / 1000:,.0f} k" if number >= 10_000 else f"{number:,.4g}"
 
 
 if __name__ == "__main__":

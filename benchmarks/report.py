@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import meter
@@ -119,6 +119,16 @@ def compared(name, docstring, unit, rows):
     table = Table(columns, [_compared(label, *row) for label, row in rows.items()])
     figures = {label: asdict(comparison) for label, (comparison, _) in rows.items()}
     return Result(name, first_line(docstring), meter.METHOD, [table], figures)
+
+
+def joined(first, second):
+    """Two answers to one question."""
+    return replace(
+        first,
+        method=f"{first.method}\n\n{second.method}",
+        tables=[*first.tables, *second.tables],
+        figures={**first.figures, **second.figures},
+    )
 
 
 def _compared(label, comparison, bar):

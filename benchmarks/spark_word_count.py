@@ -1,10 +1,11 @@
-"""How many words a second are counted on Spark, every tuple acked, beside others that count the same words?"""
+"""How many words a second are counted on Spark, every tuple acked, beside a plain RDD that counts the same words?"""
 
+import sys
 import time
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from benchmarks import meter, peers, report, spark_rig
+from benchmarks import meter, report, spark_rig
 from benchmarks.components import SentenceSpout, SplitBolt
 from benchmarks.meter import Spread
 from benchmarks.reference_loop import SENTENCES, WORDS
@@ -12,9 +13,8 @@ from benchmarks.spark_components import TallyingCountBolt, counted
 from benchmarks.spark_rig import CORES, SparkRig
 from pystorm_spark import Fields, TopologyBuilder
 
-RDD, STREAMING, MULTILANG = "plain PySpark RDD", "`applyInPandasWithState`", "`pystorm` split over multilang"
-BYTEWAX, PYFLINK = "bytewax, 2 processes", "PyFlink, keyed state"
-BARS = {RDD: 0.9, STREAMING: 3, MULTILANG: 6, BYTEWAX: 2, PYFLINK: None}
+RDD = "plain PySpark RDD"
+BARS = {RDD: 1}
 ENGINE = "pystorm-spark, 2 slots"
 TASKS = 2
 
@@ -36,15 +36,13 @@ QUICK = Plan(rounds=2, warm_up_secs=1.0, secs=2.0, rdd_sentences=50_000, pending
 
 def method(plan):
     return (
-        f"{plan.rounds} rounds after one that does not count, each of {plan.secs:g} s of the engine after "
+        f"{plan.rounds} rounds after a first one that does not count, each of {plan.secs:g} s of the engine after "
         f"{plan.warm_up_secs:g} s of warm-up, then each peer in turn; by the clock on the wall, on `local[{CORES}]`; "
         f"`topology.max.spout.pending` {plan.pending:,}. Sentences of {WORDS} words; {TASKS} tasks each of spout, "
         "split (shuffle, which stays in a slot where it can) and count (fields: half of the words leave their slot). "
         "Medians, with the quartiles in brackets; the ratio is that of the engine to the peer in the same round. At "
         f"the end {WORDS} words had been counted for every sentence acked. The RDD makes a record of every word, "
-        "shuffles and counts it, with no acking and no state; Structured Streaming splits in the JVM and counts in "
-        "Python; the multilang bolt only splits; bytewax and PyFlink split and count, and keep no snapshots. The peers "
-        "on Spark have the same settings as the engine."
+        "shuffles and counts it, with no acking and no state, and has the same settings as the engine."
     )
 
 
@@ -60,71 +58,75 @@ def topology(folder, hook=None):
 
 def measure(quick=False):
     plan = QUICK if quick else WHOLE
-    rates, missing, environment = _rates(plan)
-    ratios = {name: _ratios(rates[ENGINE], rates[name]) for name in BARS if name in rates}
-    rows = [[ENGINE, report.rate(Spread.of(rates[ENGINE])), "", ""]]
-    rows += [_row(name, rates[name], ratios[name]) for name in ratios]
-    rows += [[name, f"missing: {why}", "", _bar(name)] for name, why in missing.items()]
-    table = report.Table(["", "words/s", "engine by it", "bar"], rows)
+    rounds, environment = in_turn(plan, {})
+    question = report.first_line(__doc__)
+    table, figures = compared(rounds, BARS)
+    return report.Result("spark_word_count", question, method(plan), [table], figures, (), environment)
+
+
+def in_turn(plan, others):
+    """([{who: its answer} of each round], the environment); `others` are peers that are warm, {name: peer}."""
+    with _engine(plan) as (spark, engine):
+        asked = {
+            ENGINE: engine,
+            RDD: lambda: rdd(spark.sparkContext, plan.rdd_sentences),
+            **{name: lambda peer=peer: peer.ask(plan.secs) for name, peer in others.items()},
+        }
+        versions = {package: number for peer in others.values() for package, number in peer.versions.items()}
+        environment = spark_rig.environment_with_spark(spark, **versions)
+        for name in (ENGINE, RDD):
+            asked[name]()
+        rounds = [{name: heard(name, ask()) for name, ask in asked.items()} for _ in range(plan.rounds)]
+    return rounds, environment
+
+
+def heard(name, answer):
+    """Some of them take a minute: tell who has answered."""
+    print(f"{name}: {_rate(answer):,.0f} words/s", file=sys.stderr, flush=True)
+    return answer
+
+
+@contextmanager
+def _engine(plan):
+    """(Spark's session, what answers for the engine as a peer does); what was counted is checked at the end."""
+    with spark_rig.folder() as folder, spark_rig.cluster() as cluster:
+        rig = SparkRig(cluster, topology(folder), {"topology.max.spout.pending": plan.pending})
+
+        def answer():
+            found = rig.run(plan.warm_up_secs, plan.secs)
+            latency = rig.info().components[meter.SPOUT].complete_latency_ms
+            return {"words": found.roots * WORDS, "secs": found.secs, "mean_ms": latency}
+
+        yield cluster.spark, answer
+        check(rig, folder)
+
+
+def compared(rounds, bars):
+    """(the table, the figures) of the answers of some rounds; `bars` is {peer: bar of its ratio, or None}."""
+    rates = {name: [_rate(each[name]) for each in rounds] for name in rounds[0]}
+    ratios = {name: _ratios(rates[ENGINE], rates[name]) for name in bars if name in rates}
+    spreads = {name: Spread.of(found) for name, found in rates.items()}
+    rows = [[ENGINE, report.rate(spreads[ENGINE]), "", ""]]
+    rows += [_row(name, spreads[name], Spread.of(found), bars[name]) for name, found in ratios.items()]
     figures = {
-        "words_per_s": {name: asdict(Spread.of(found)) for name, found in rates.items()},
+        "words_per_s": {name: asdict(spread) for name, spread in spreads.items()},
         "ratio": {name: asdict(Spread.of(found)) for name, found in ratios.items()},
-        "missing": missing,
+        "bars": bars,
     }
-    return report.Result(
-        "spark_word_count", report.first_line(__doc__), method(plan), [table], figures, (), environment
-    )
+    return report.Table(["", "words/s", "engine by it", "bar"], rows), figures
 
 
-def _row(name, rates, ratios):
-    spread = Spread.of(ratios)
-    met = report.verdict(spread.median >= BARS[name], _bar(name)) if BARS[name] else ""
-    return [name, report.rate(Spread.of(rates)), report.ratio(spread), met]
-
-
-def _bar(name):
-    return f"≥ {BARS[name]:g}" if BARS[name] else ""
+def _rate(answer):
+    return answer["words"] / answer["secs"]
 
 
 def _ratios(engine, peer):
     return [ours / theirs for ours, theirs in zip(engine, peer, strict=True)]
 
 
-def _rates(plan):
-    """({who: words a second of each round}, {peer: why it is missing}, the environment)"""
-    with ExitStack() as stack:
-        folder = stack.enter_context(spark_rig.folder())
-        cluster = stack.enter_context(spark_rig.cluster())
-        others, missing = _peers(stack)
-        rig = SparkRig(cluster, topology(folder), {"topology.max.spout.pending": plan.pending})
-        asked = {
-            ENGINE: lambda: rig.run(plan.warm_up_secs, plan.secs).rate * WORDS,
-            RDD: lambda: rdd_rate(cluster.spark.sparkContext, plan.rdd_sentences),
-            **{name: lambda peer=peer: peer.rate(plan.secs) for name, peer in others.items()},
-        }
-        versions = {package: number for peer in others.values() for package, number in peer.versions.items()}
-        environment = spark_rig.environment_with_spark(cluster.spark, **versions)
-        rounds = [{name: rate() for name, rate in asked.items()} for _ in range(1 + plan.rounds)]
-        check(rig, folder)
-    return {name: [each[name] for each in rounds[1:]] for name in asked}, missing, environment
-
-
-def _peers(stack):
-    found, missing = {}, {}
-    wanted = {
-        STREAMING: ("streaming_state", "pandas", "pyarrow"),
-        MULTILANG: ("multilang_split", "pystorm"),
-        BYTEWAX: ("bytewax_count", "bytewax"),
-        PYFLINK: ("pyflink_count", "apache-flink"),
-    }
-    for name, (program, *packages) in wanted.items():
-        try:
-            found[name] = peers.Peer(program, *packages)
-        except peers.MissingPeerError as exc:
-            missing[name] = str(exc)
-        else:
-            stack.callback(found[name].close)
-    return found, missing
+def _row(name, rate, ratio, bar):
+    met = report.verdict(ratio.median >= bar, f"≥ {bar:g}") if bar else ""
+    return [name, report.rate(rate), report.ratio(ratio), met]
 
 
 def check(rig, folder):
@@ -135,14 +137,14 @@ def check(rig, folder):
         raise RuntimeError(f"{acked:,} sentences were acked, but {counted(folder):,} words were counted")
 
 
-def rdd_rate(sc, sentences):
-    """Words a second through a plain RDD: a record for every word, one shuffle, and a dict to count in."""
+def rdd(sc, sentences):
+    """The answer of a plain RDD: a record for every word, one shuffle, and a dict to count in."""
     began = time.monotonic()
     words = sc.parallelize(range(sentences), CORES).flatMap(_words)
     counts = words.partitionBy(CORES).mapPartitions(_count).collect()
     took = time.monotonic() - began
     assert sum(counts) == sentences * WORDS
-    return sentences * WORDS / took
+    return {"words": sentences * WORDS, "secs": took}
 
 
 def _words(number):

@@ -4,19 +4,15 @@ The words go to the tasks of `count` by fields grouping. At a tick each of them 
 and `rank` merges them.
 """
 
-import functools
 import heapq
-import math
 import random
 from collections import Counter, deque
 
-from benchmarks import meter, report, workload
-from benchmarks.components import CollectingBolt, NumberingSpout
+from benchmarks import meter, workload
+from benchmarks.components import NumberingSpout
 from benchmarks.reference_loop import VOCABULARY
-from pystorm_spark import Config, Fields, TickAwareBolt, TopologyBuilder
+from pystorm_spark import Config, Fields, TickAwareBolt
 
-CONF = {}
-ROOTS_IN_CALL = 1
 TICK_SECS = 0.1
 WINDOW = 5  # ticks
 TOP = 10
@@ -48,17 +44,14 @@ class WordSpout(NumberingSpout):
             self.number += 1
 
 
-class RollingCountBolt(TickAwareBolt):
+class RollingCountBolt(workload.TellingBolt, TickAwareBolt):
     outputs = ["tick", "ranking"]
-
-    def __init__(self, folder):
-        self.folder = folder
 
     def component_configuration(self):
         return {Config.TOPOLOGY_TICK_TUPLE_FREQ_SECS: TICK_SECS}
 
     def prepare(self, conf, context, collector):
-        self.collector = collector
+        super().prepare(conf, context, collector)
         self.task = context.this_task_id
         self.window = deque([{}], maxlen=WINDOW)  # the oldest falls out by itself
         self.words, self.seen = set(), 0
@@ -84,44 +77,31 @@ class RollingCountBolt(TickAwareBolt):
 
     def cleanup(self):
         newest = self.window[-1]
-        told = (self.task, self.words.union(newest), self.seen + sum(newest.values()), self.ticks)
-        workload.tell(self.folder, "counts", told)
+        self.found = (self.task, self.words.union(newest), self.seen + sum(newest.values()), self.ticks)
+        super().cleanup()
 
 
-class RankBolt(CollectingBolt):
-    def __init__(self, folder):
-        self.folder = folder
-
+class RankBolt(workload.TellingBolt):
     def prepare(self, conf, context, collector):
         super().prepare(conf, context, collector)
         self.rankings = {}  # {task of `count`: the last it has told}
-        self.heard = []  # (task, its tick, the top words of all then)
+        self.found = []  # (task, its tick, the top words of all then)
 
     def execute(self, tup):
         tick, ranking = tup.values
         self.rankings[tup.source_task] = ranking
-        self.heard.append((tup.source_task, tick, merged(self.rankings.values())))
+        self.found.append((tup.source_task, tick, merged(self.rankings.values())))
         self.collector.ack(tup)
 
-    def cleanup(self):
-        workload.tell(self.folder, "ranks", self.heard)
 
-
-def spout(folder, limit=math.inf):
-    return WordSpout(limit)
-
-
-def topology(spout, folder):
-    builder = TopologyBuilder()
-    builder.set_spout(meter.SPOUT, spout)
+def bolts(builder, folder):
     builder.set_bolt("count", RollingCountBolt(folder), TASKS).fields_grouping(meter.SPOUT, Fields("word"))
     builder.set_bolt("rank", RankBolt(folder)).global_grouping("count")
-    return builder.create_topology()
 
 
 def check(emitted, folder):
     """Whenever a tick came, the rankings told are those of the words before it."""
-    counts = workload.told(folder, "counts")
+    counts = workload.told(folder, "RollingCountBolt")
     workload.expect("the words seen", sum(seen for _, _, seen, _ in counts), emitted)
     for _, words, _, ticks in counts:
         mine = [each for each in map(word, range(emitted)) if each in words]  # a task sees its words in their order
@@ -129,7 +109,7 @@ def check(emitted, folder):
         begins = [0] * WINDOW + ends
         for (end, ranking), begin in zip(ticks, begins, strict=False):
             workload.expect("the top words of a task", ranking, best(Counter(mine[begin:end])))
-    (heard,) = workload.told(folder, "ranks")
+    (heard,) = workload.told(folder, "RankBolt")
     _check_ranks(heard, {task: [ranking for _, ranking in ticks] for task, _, _, ticks in counts})
 
 
@@ -143,5 +123,7 @@ def _check_ranks(heard, told):
         workload.expect("the top words", found, merged(rankings.values()))
 
 
+WORKLOAD = workload.Workload(lambda folder, limit: WordSpout(limit), bolts, check)
+
 if __name__ == "__main__":
-    report.answer(functools.partial(workload.measure, "top_k"))
+    workload.answer("top_k")

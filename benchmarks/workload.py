@@ -1,27 +1,49 @@
 """The figures of a workload on `LocalCluster`: rate and cost at saturation, latency at half load, peak of memory.
 
-A workload is a module with `spout(folder, limit)`, whose message ids are numbers from 0 on, `ROOTS_IN_CALL` of its
-`next_tuple`, `topology(spout, folder)`, the `CONF` it needs, and `check(emitted, folder)`, which holds what its tasks
-have told in `folder` against a plain count.
+A benchmark that is asked for them has a `WORKLOAD`.
 """
 
+import functools
 import math
 import pickle
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks import meter, report
+from benchmarks.components import CollectingBolt
 from benchmarks.meter import SPOUT, Spread
 from benchmarks.spark_components import percentile
-from pystorm_spark import LocalCluster, Spout
+from pystorm_spark import LocalCluster, Spout, TopologyBuilder
 
 ROUNDS = 3
 PATIENCE_SECS = 60.0  # for what is in flight to arrive
 COLUMNS = ["", "tuples/s", "p50", "p99", "CPU s/million", "peak RSS"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A topology whose tasks tell what they have found.
+
+    The message ids of `spout(folder, limit)` are numbers from 0 on, `roots_in_call` of its `next_tuple`;
+    `bolts(builder, folder)` sets what listens to it; `check(emitted, folder)` holds what was told in `folder` against
+    a plain count.
+    """
+
+    spout: Callable
+    bolts: Callable
+    check: Callable
+    roots_in_call: int = 1
+
+    def topology(self, spout, folder):
+        builder = TopologyBuilder()
+        builder.set_spout(SPOUT, spout)
+        self.bolts(builder, folder)
+        return builder.create_topology()
 
 
 @dataclass(frozen=True)
@@ -83,6 +105,20 @@ class PacedSpout(Spout):
         tell(self.folder, "latencies", self.latencies)
 
 
+class TellingBolt(CollectingBolt):
+    """Tells at its end what it has `found`, under the name of its class."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.found = {}
+
+    def cleanup(self):
+        tell(self.folder, type(self).__name__, self.found)
+
+
 def tell(folder, name, answer):
     """Keep what a task has found, for the check."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}-", delete=False) as file:
@@ -112,9 +148,9 @@ def saturated(workload, plan, noting=False):
     """(as many roots as it can, the peak of memory by then); `noting` with the spout that notes latencies."""
     with tempfile.TemporaryDirectory() as folder:
         with LocalCluster() as cluster:
-            spout = workload.spout(folder)
+            spout = workload.spout(folder, math.inf)
             if noting:
-                spout = PacedSpout(spout, workload.ROOTS_IN_CALL, math.inf, folder)
+                spout = PacedSpout(spout, workload.roots_in_call, math.inf, folder)
             run = _Run(cluster, workload, spout, folder)
             run.active_for(plan.warm_up_secs)
             load, peak = run.active_for(plan.secs), _peak_rss()
@@ -127,7 +163,7 @@ def paced(workload, rate, limit):
     """The latency in seconds of each of `limit` roots at `rate` a second."""
     with tempfile.TemporaryDirectory() as folder:
         with LocalCluster() as cluster:
-            spout = PacedSpout(workload.spout(folder, limit), workload.ROOTS_IN_CALL, rate, folder)
+            spout = PacedSpout(workload.spout(folder, limit), workload.roots_in_call, rate, folder)
             _Run(cluster, workload, spout, folder).active_until(limit)
         workload.check(limit, folder)
         (latencies,) = told(folder, "latencies")
@@ -140,8 +176,7 @@ class _Run:
 
     def __init__(self, cluster, workload, spout, folder):
         self._cluster = cluster
-        conf = {**meter.CONF, **workload.CONF}
-        cluster.submit_topology("workload", conf, workload.topology(spout, folder), active=False)
+        cluster.submit_topology("workload", meter.CONF, workload.topology(spout, folder), active=False)
 
     def active_for(self, secs):
         return self._active(lambda: time.sleep(secs))
@@ -175,6 +210,11 @@ class _Run:
         return info
 
 
+def answer(name):
+    """The command line of the workload `benchmarks.<name>`."""
+    report.answer(functools.partial(measure, name))
+
+
 def measure(name, quick=False):
     """The result of the workload `benchmarks.<name>`."""
     plan = QUICK if quick else WHOLE
@@ -200,12 +240,12 @@ def _alone(name, plan):
 
 
 def _round(name, plan):
-    workload = import_module(f"benchmarks.{name}")
+    workload = import_module(f"benchmarks.{name}").WORKLOAD
     most, peak = saturated(workload, plan)
     noting, _ = saturated(workload, plan, noting=True)
     rate = noting.roots / noting.secs / 2
-    calls = math.ceil(rate * plan.paced_secs / workload.ROOTS_IN_CALL)
-    latencies = paced(workload, rate, calls * workload.ROOTS_IN_CALL)
+    calls = math.ceil(rate * plan.paced_secs / workload.roots_in_call)
+    latencies = paced(workload, rate, calls * workload.roots_in_call)
     return {
         "tuples_per_s": most.roots / most.cpu_secs,
         "offered_per_s": rate,

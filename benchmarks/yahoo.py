@@ -4,19 +4,15 @@ The events are filtered, projected, joined with a table of campaigns and counted
 in the bolts of the original; the generator is a spout, the table a dict, and the counts stay in memory.
 """
 
-import functools
 import json
-import math
 import random
 import uuid
 from collections import Counter
 
-from benchmarks import meter, report, workload
+from benchmarks import meter, workload
 from benchmarks.components import CollectingBolt, NumberingSpout
-from pystorm_spark import Fields, TopologyBuilder
+from pystorm_spark import Fields
 
-CONF = {}
-ROOTS_IN_CALL = 1
 CAMPAIGNS, ADS_IN_CAMPAIGN, USERS, PAGES = 100, 10, 100, 100
 AD_TYPES = ("banner", "modal", "sponsored-search", "mail", "mobile")
 EVENT_TYPES = ("view", "click", "purchase")
@@ -115,42 +111,25 @@ class JoinBolt(CollectingBolt):
             self.collector.ack(tup)
 
 
-class CampaignBolt(CollectingBolt):
-    def __init__(self, folder):
-        self.folder = folder
-
-    def prepare(self, conf, context, collector):
-        super().prepare(conf, context, collector)
-        self.counts = {}
-
+class CampaignBolt(workload.TellingBolt):
     def execute(self, tup):
         campaign, time = tup.values
         seen = (campaign, int(time) // WINDOW_MS)
-        self.counts[seen] = self.counts.get(seen, 0) + 1
+        self.found[seen] = self.found.get(seen, 0) + 1
         self.collector.ack(tup)
 
-    def cleanup(self):
-        workload.tell(self.folder, "counts", self.counts)
 
-
-def spout(folder, limit=math.inf):
-    return EventSpout(limit)
-
-
-def topology(spout, folder):
-    builder = TopologyBuilder()
-    builder.set_spout(meter.SPOUT, spout)
+def bolts(builder, folder):
     builder.set_bolt("deserialize", DeserializeBolt()).shuffle_grouping(meter.SPOUT)
     builder.set_bolt("filter", FilterBolt()).shuffle_grouping("deserialize")
     builder.set_bolt("project", ProjectBolt()).shuffle_grouping("filter")
     builder.set_bolt("join", JoinBolt()).shuffle_grouping("project")
     builder.set_bolt("campaign", CampaignBolt(folder), TASKS).fields_grouping("join", Fields("campaign_id"))
-    return builder.create_topology()
 
 
 def check(emitted, folder):
     """Every view is counted once, for its campaign and its window, by one task."""
-    counts = workload.told(folder, "counts")
+    counts = workload.told(folder, "CampaignBolt")
     workload.expect("the tasks of a campaign", len(set().union(*counts)), sum(map(len, counts)))
     found = {seen: count for each in counts for seen, count in each.items()}
     workload.expect("the views of a campaign in a window", found, plainly_counted(emitted))
@@ -165,5 +144,7 @@ def plainly_counted(events):
     return counts
 
 
+WORKLOAD = workload.Workload(lambda folder, limit: EventSpout(limit), bolts, check)
+
 if __name__ == "__main__":
-    report.answer(functools.partial(workload.measure, "yahoo"))
+    workload.answer("yahoo")

@@ -1,7 +1,8 @@
 """Others that count the same words, each a program of its own, in environments apart from that of the engine.
 
 A peer is asked by a line on its standard input, `{"secs": 5}`, and answers with a line `{"words": …, "secs": …}`: how
-many words it moved in about that time, once warm. While it is not asked it rests.
+many words it moved in about that time, once warm. One that tracks them adds its complete latency: `mean_ms`, `p50_ms`
+and `p99_ms`. While it is not asked it rests.
 """
 
 import json
@@ -9,33 +10,59 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]  # not by `machine`, whose imports an environment need not have
-SHARED, APART = ".bench-venv", {"bytewax_count": ".bench-venv-bytewax", "pyflink_count": ".bench-venv-pyflink"}
+STORM = ROOT / ".bench-storm"
 
 
 class MissingPeerError(Exception):
     """A peer that cannot be had here; it is named as missing, and no figure is guessed."""
 
 
-class Peer:
-    """The program `benchmarks.peers.<name>`, started now and ended with the `with`."""
+@dataclass(frozen=True)
+class Venv:
+    """A virtual environment that `make bench-peers` makes, and the packages in it whose versions matter."""
 
-    def __init__(self, name, *packages):
-        home = APART.get(name, SHARED)
-        python = ROOT / home / "bin" / "python"
-        if not python.exists():
-            raise MissingPeerError(f"`make {'bench-peers' if name in APART else 'bench'}` has not made {home}")
-        self.versions = versions(python, packages)
-        lacking = [package for package in packages if package not in self.versions]
+    home: str
+    packages: tuple
+
+    @property
+    def python(self):
+        return ROOT / self.home / "bin" / "python"
+
+    def versions(self):
+        if not self.python.exists():
+            raise MissingPeerError(f"`make bench-peers` has not made {self.home}")
+        found = versions(self.python, self.packages)
+        lacking = [package for package in self.packages if package not in found]
         if lacking:
             raise MissingPeerError(f"{', '.join(lacking)} could not be installed")
-        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
-        self.name = name
+        return found
+
+
+class Jars:
+    """Java's Storm, which `make bench-peers` has built by Maven; our own Python starts it."""
+
+    python = sys.executable
+
+    def versions(self):
+        jars = list((STORM / "lib").glob("storm-server-*.jar"))
+        if not jars:
+            raise MissingPeerError(f"`make bench-peers` has not built {STORM.name}")
+        return {"Storm": jars[0].stem.removeprefix("storm-server-")}
+
+
+class Peer:
+    """The program `benchmarks.peers.<name>`, started now and ended by `close`."""
+
+    def __init__(self, home, name, *args):
+        self.versions = home.versions()
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(home.python)}
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the peer
         self._process = subprocess.Popen(
-            [python, "-m", f"benchmarks.peers.{name}"],
+            [home.python, "-m", f"benchmarks.peers.{name}", *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -44,15 +71,15 @@ class Peer:
             env=environ,
         )
 
-    def rate(self, secs):
-        """Words a second, in about `secs`."""
+    def ask(self, secs):
+        """The answer of about `secs`."""
         self._process.stdin.write(json.dumps({"secs": secs}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"peer {self.name} has ended with code {self._process.wait()}:\n{self._last_words()}")
-        answer = json.loads(line)
-        return answer["words"] / answer["secs"]
+            print(self._last_words(), file=sys.stderr)
+            raise MissingPeerError(f"it has ended with code {self._process.wait()}")
+        return json.loads(line)
 
     def _last_words(self):
         self._said.seek(0)
@@ -83,10 +110,9 @@ def versions(python, packages):
 
 
 def serve(measure):
-    """Answer questions with `measure(secs) -> (words, secs)` until there are no more."""
+    """Answer questions with `measure(secs)` until there are no more."""
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed here is no answer
     for line in sys.stdin:
-        words, secs = measure(json.loads(line)["secs"])
-        output.write(json.dumps({"words": words, "secs": secs}) + "\n")
+        output.write(json.dumps(measure(json.loads(line)["secs"])) + "\n")
         output.flush()

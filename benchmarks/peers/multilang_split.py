@@ -88,7 +88,7 @@ class Pump:
             self._feed(half)
             fed += half
         self._take((fed - taken) * (WORDS + 1) - over)
-        return fed * WORDS, time.monotonic() - began
+        return {"words": fed * WORDS, "secs": time.monotonic() - began}
 
 
 def main():

@@ -79,7 +79,7 @@ class Jobs:
         assert sum(number for _, _, number in told) == sentences * WORDS
         rates = [(number - WARM_UP) / (last - warm) for warm, last, number in told]
         self.rate = sum(rates)
-        return self.rate * secs, secs
+        return {"words": self.rate * secs, "secs": secs}
 
 
 if __name__ == "__main__":

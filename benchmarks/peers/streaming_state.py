@@ -66,7 +66,7 @@ def measure(spark, secs):
         began, first = batches.ended[-1], len(batches.ended)
         batches.watch(lambda: len(batches.ended) > first and batches.ended[-1] - began >= secs)
         query.stop()
-    return (len(batches.ended) - first) * BATCH * WORDS, batches.ended[-1] - began
+    return {"words": (len(batches.ended) - first) * BATCH * WORDS, "secs": batches.ended[-1] - began}
 
 
 def main():

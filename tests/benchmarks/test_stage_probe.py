@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from benchmarks.page import stacked
+from benchmarks.charts import stacked
 from benchmarks.stage_probe import STAGES, Notes
 
 
