@@ -93,5 +93,12 @@ class Checkpoint:
 
     def _check_seen(self, written: Iterable[Written]) -> None:
         for part in (part for one in written for part in (*one.parts[-1:], *one.acked)):
-            if self._files.size(part.name) != part.size:
+            try:
+                size = self._files.size(part.name)
+            except CheckpointError as exc:
+                raise CheckpointError(
+                    f"{exc}; a slot has written it, so the checkpoint must be in a folder that the driver and all "
+                    "executors share"
+                ) from exc
+            if size != part.size:
                 raise CheckpointError(f"the checkpoint file {self._files.path(part.name)!r} is not what a slot wrote")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
+from pystorm_spark.spark.arrow_rows import rows_of
 from pystorm_spark.spark.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.component import Conf
@@ -32,11 +33,15 @@ NOTHING: Any = (None, None)
 
 
 class Chunk(NamedTuple):
-    """Some rows of one partition that follow one another, packed."""
+    """Some rows of one partition that follow one another: an Arrow batch, or packed."""
 
     first: int
     rows: int
     data: bytes
+    kinds: str = ""  # of the columns of an Arrow batch
+
+    def unpacked(self, codec: ValueCodec) -> list[list[Any]]:
+        return rows_of(self.data, self.kinds) if self.kinds else codec.unpack_rows(self.data, self.rows)
 
 
 class FedSpout(BatchSpout):
@@ -134,7 +139,7 @@ class FedSpout(BatchSpout):
             self._bury(row_id, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
 
     def _begin_chunk(self, partition: int, chunk: Chunk) -> None:
-        rows = self._codec.unpack_rows(chunk.data, chunk.rows)
+        rows = chunk.unpacked(self._codec)
         numbers = range(chunk.first, chunk.first + chunk.rows)
         where = repeat(self._component), repeat(self._batch), repeat(partition)
         begun = dict(zip(zip(*where, numbers), rows, strict=True))  # noqa: B905 - the first ones go on for ever

@@ -20,16 +20,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.spark.arrow_rows import row_count
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_values import is_plain, row_values
+from pystorm_spark.spark.row_batches import CHUNK_ROWS, column_kinds, row_batches
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
 
-CHUNK_ROWS = 500
 LOST_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
 
 
@@ -43,7 +43,7 @@ class Handing:
 
     round_: int
     token: bytes
-    is_plain: bool  # all values are numbers, text or bytes
+    kinds: str  # of the columns, if the rows come as Arrow batches
     tasks: tuple[int, ...]  # of the spout, over which chunks are dealt
     addresses: dict[int, Address]  # of the slots of those tasks that are fed
 
@@ -54,24 +54,35 @@ class Handing:
         """Hand the rows of a partition over; what each task has got, or None if one cannot be reached."""
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
-        codec = ValueCodec()
         got: dict[int, list[int]] = {}  # {task: [chunks, rows]}
-        reached, first, left = True, 0, iter(rows)
+        reached, first = True, 0
         # All rows are taken in any case: a Python worker with input left cannot be used again.
-        for number in itertools.count():
-            chunk = list(itertools.islice(left, CHUNK_ROWS))
-            if not chunk:
-                break
+        for number, (count, chunk) in enumerate(self._chunks(rows)):
             task = self.tasks[(partition + number) % len(self.tasks)]
             if reached and task in self.addresses:
-                data = codec.pack_rows(chunk if self.is_plain else [codec.pack(row) for row in chunk])
-                request = ["feed", task, self.round_, partition, attempt, number, [first, len(chunk), data]]
+                packed = [first, count, self._packed(chunk), self.kinds]
+                request = ["feed", task, self.round_, partition, attempt, number, packed]
                 reached = ask(self.addresses[task], self.token, request)[0] == "ok"
                 counts = got.setdefault(task, [0, 0])
                 counts[0] += 1
-                counts[1] += len(chunk)
-            first += len(chunk)
+                counts[1] += count
+            first += count
         yield partition, attempt, got if reached else None
+
+    def _chunks(self, rows: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """(how many rows, and these) of each chunk."""
+        if self.kinds:
+            yield from ((row_count(batch), batch) for batch in rows)
+            return
+        left = iter(rows)
+        while chunk := list(itertools.islice(left, CHUNK_ROWS)):
+            yield len(chunk), chunk
+
+    def _packed(self, chunk: Any) -> bytes:
+        if self.kinds:
+            return bytes(chunk)
+        codec = ValueCodec()
+        return codec.pack_rows([codec.pack(row) for row in chunk])
 
 
 class Rows:
@@ -79,8 +90,9 @@ class Rows:
 
     def __init__(self, df: DataFrame, fields: Sequence[str]) -> None:
         self._df = df.select([F.col(f"`{field}`") for field in fields])
-        self._rdd = row_values(self._df)  # once: Spark keeps the shuffles of an RDD, not those of a DataFrame
-        self.is_plain = is_plain(self._df.schema)
+        self.kinds = column_kinds(self._df)
+        # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
+        self._rdd = row_batches(self._df) if self.kinds else self._df.rdd.map(tuple)
 
     def partitions(self) -> int:
         return self._rdd.getNumPartitions()
@@ -176,7 +188,7 @@ class Feeder:
         if None in addresses.values():
             return None
         round_ = next(self._rounds)
-        handing = Handing(round_, self._token, rows.is_plain, self._tasks, addresses)  # type: ignore[arg-type]
+        handing = Handing(round_, self._token, rows.kinds, self._tasks, addresses)  # type: ignore[arg-type]
         try:
             parts = rows.hand_over(handing, partitions)
         except SPARK_ERRORS as exc:

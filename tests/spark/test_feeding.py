@@ -27,7 +27,7 @@ class ScriptedRows:
     def is_determinate(self):
         return self.determinate
 
-    is_plain = True
+    kinds = "q"
 
     def hand_over(self, handing, partitions):
         tasks = sorted(handing.addresses)

@@ -1,0 +1,56 @@
+"""Internal. The rows of a DataFrame as Arrow batches, where all columns are of kinds that `arrow_rows` can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import RDD
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
+
+from pystorm_spark.spark.arrow_rows import BITS, BYTES, TEXT
+
+CHUNK_ROWS = 500  # of a batch; larger ones would be no faster, and dealt less evenly
+KINDS: dict[type[DataType], str] = {
+    BinaryType: BYTES,
+    BooleanType: BITS,
+    ByteType: "b",
+    DoubleType: "d",
+    FloatType: "f",
+    IntegerType: "i",
+    LongType: "q",
+    ShortType: "h",
+    StringType: TEXT,
+}
+SIZE_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
+CODEC_KEY = "spark.sql.execution.arrow.compression.codec"
+
+
+def column_kinds(df: DataFrame) -> str:
+    """The kinds of all columns of `df`; empty if its rows cannot be read from Arrow batches."""
+    kinds = [KINDS.get(type(field.dataType), "") for field in df.schema]
+    return "".join(kinds) if all(kinds) and df.sparkSession.conf.get(CODEC_KEY, "none") == "none" else ""
+
+
+def row_batches(df: DataFrame) -> RDD[Any]:
+    """The rows of `df` as Arrow batches of at most `CHUNK_ROWS`."""
+    conf = df.sparkSession.conf
+    before = conf.get(SIZE_KEY) or ""
+    conf.set(SIZE_KEY, CHUNK_ROWS)
+    try:
+        batches = df._jdf.toArrowBatchRdd().toJavaRDD()
+    finally:
+        conf.set(SIZE_KEY, before)
+    return RDD(batches, df.sparkSession.sparkContext, NoOpSerializer())
