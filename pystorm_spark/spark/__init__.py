@@ -6,7 +6,8 @@
 | `session` | what a session must be like, and what it is set to |
 | `placing` | the Spark job that starts a slot process beside an executor |
 | `slot_process` | that process: a task thread turns the slot, an io thread answers exchanges |
-| `relief` | which thread turns the slot while a bolt holds one up |
+| `turners`, `relief` | the threads that turn the slot; which of them, while a bolt holds one up |
+| `leftovers` | what a slot removes at its end |
 | `slot_errors` | what user code raised in a slot, on its way to the driver |
 | `exchange` | the Spark job that moves frames: a chain of shuffles |
 | `driver` | the loop inside `foreachBatch`: when to exchange, when to commit, what to do when a slot dies |

@@ -13,7 +13,6 @@ import logging
 import os
 import platform
 import random
-import shutil
 import sys
 import threading
 import time
@@ -22,7 +21,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from threading import get_ident
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -31,19 +29,21 @@ import msgpack
 from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.errors import StormError
-from pystorm_spark.runtime.bolt_task import Relieved, SlotCrash
+from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.handed_files import HandedFiles
+from pystorm_spark.spark.leftovers import Leftovers
 from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
 from pystorm_spark.spark.process import ProcessId
-from pystorm_spark.spark.relief import LOOK_SECS, Relief
+from pystorm_spark.spark.relief import Relief
 from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.slot_state import SlotState
-from pystorm_spark.spark.wire import FOLDER_PREFIX, Address, WireError, connect, listen
+from pystorm_spark.spark.turners import Turners
+from pystorm_spark.spark.wire import Address, WireError, connect, listen
 from pystorm_spark.topology.tuple import Tuple
 from pystorm_spark.version import __version__
 
@@ -55,8 +55,6 @@ LONGEST_REST_SECS = 0.02
 SWITCH_SECS = 0.001  # that a busy task thread may keep the interpreter from the threads that answer exchanges
 HUNG, ORPHANED, CRASHED = 70, 71, 72  # exit codes
 START_LIMIT_KEY = "supervisor.worker.start.timeout.secs"
-DRIVER_SECS = 1.0  # for the driver to be gone after its connections
-EXECUTOR_SECS = 3.0  # for the JVM to end after its driver
 
 
 class SlotProcess:
@@ -68,20 +66,18 @@ class SlotProcess:
         self._folder = Path(spec["folder"]) if spec["folder"] else None
         self._host: str = spec["host"]
         self._executor = ProcessId(*spec["executor"])
-        self._driver = ProcessId(*spec["driver"])
-        self._files = Path(spec["files"]) if spec["files"] else None  # of the driver, where it is on this machine
+        files = Path(spec["files"]) if spec["files"] else None  # of the driver, where it is on this machine
+        self._leftovers = Leftovers(self.number, self._folder, files, self._executor, ProcessId(*spec["driver"]))
         self._control_address = Address(*spec["control"])
         self._control = connect(self._control_address, self._token)
         self._sending = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._turners: list[threading.Thread] = []  # that have taken the slot over, see `Relief`
+        self._turners = Turners(self.step, self._rest, self._crash)
         self._told_frames = False
         self._is_loaded = False  # whether there is a slot
         self._is_starting = True  # loads or opens the components
-        self._calls_began: dict[int, float] = {}  # {thread: when it called user code}, 0 when it has returned
-        self._call_limit = 0.0  # seconds that it may take
+        self._call_limit = 0.0  # seconds that a call of user code may take
         self._last_word = time.monotonic()
         self._start_limit = 0.0
         self._is_careful = False  # tells the driver of every call of user code before it is made
@@ -134,7 +130,7 @@ class SlotProcess:
         self.tell("stats", asked=message["asked"], **self.stats())
 
     def _on_stop(self, message: dict[str, Any]) -> None:
-        self._stopping.set()
+        self._turners.stop()
         self._wake.set()
 
     def _on_lease(self, message: dict[str, Any]) -> None:
@@ -212,7 +208,7 @@ class SlotProcess:
             self._fail_start(exc)
             return
         self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
-        server, address = listen(self._folder, self._host, self._socket_name())
+        server, address = listen(self._folder, self._host, self._leftovers.socket_name)
         answering = Answering(self, self._exchanges, self._rows, self._token)
         threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
         try:
@@ -225,14 +221,8 @@ class SlotProcess:
         self._tell_doing("")
         self.tell("ready", address=list(address), epoch=self.epoch)
         slow_secs = self.slot.plan.conf["topology.execute.slow.secs"]
-        self._relief = Relief(self.slot, slow_secs)
-        if slow_secs:
-            threading.Thread(target=self._relieve, daemon=True).start()
         try:
-            self._work()
-            self._stopping.wait()
-            for turner in self._turners:
-                turner.join()
+            self._turners.run(Relief(self.slot, slow_secs) if slow_secs else None)
         finally:
             with contextlib.suppress(OSError):
                 if address.port == 0:
@@ -268,44 +258,14 @@ class SlotProcess:
     def _fail_start(self, exc: BaseException) -> None:
         self.tell("failed", error=str(exc), traceback=traceback.format_exc(), cause=pack_error(exc))
 
-    def _work(self) -> None:
-        """Turn the slot to its end, or until another thread does; what it ends in the process ends in, too."""
-        try:
-            self._turn_on()
-        except SlotCrash as crash:
-            self.tell("crashed", reason=str(crash), cause=pack_error(crash.cause), **self.stats())
-            os._exit(CRASHED)
-        except BaseException as exc:  # of the engine itself: nobody else could tell what happened
-            reason = "".join(traceback.format_exception(exc)).strip()
-            self.tell("crashed", reason=reason, cause=pack_error(exc), **self.stats())
-            os._exit(CRASHED)
-
-    def _turn_on(self) -> None:
-        idle_turns = 0
-        while not self._stopping.is_set():
-            try:
-                busy = self.step()
-            except Relieved as relieved:
-                if self._relief.is_relieved():
-                    self._relief.serve(relieved.task, lambda: not self._stopping.is_set(), self._note_call)
-                    return
-                continue
-            if busy:
-                idle_turns = 0
-            else:
-                idle_turns += 1
-                self._rest(idle_turns)
-
-    def _relieve(self) -> None:
-        """Wait until the thread that turns the slot is held up, and turn it in its place."""
-        while not self._relief.take_over():
-            time.sleep(LOOK_SECS)
-        self._turners.append(threading.current_thread())
-        threading.Thread(target=self._relieve, daemon=True).start()
-        self._work()
-
-    def _note_call(self, began: float) -> None:
-        self._calls_began[get_ident()] = began
+    def _crash(self, exc: BaseException) -> NoReturn:
+        """End the process in what user code or the engine has raised: nobody else could tell what happened."""
+        if isinstance(exc, SlotCrash):
+            reason, cause = str(exc), exc.cause
+        else:
+            reason, cause = "".join(traceback.format_exception(exc)).strip(), exc
+        self.tell("crashed", reason=reason, cause=pack_error(cause), **self.stats())
+        os._exit(CRASHED)
 
     def step(self) -> bool:
         """Do what was asked for, then one turn; whether there was any work in it."""
@@ -322,11 +282,11 @@ class SlotProcess:
     def _turn(self) -> bool:
         now = self.slot.clock.monotonic
         began = now()
-        self._note_call(began)
+        self._turners.note_call(began)
         try:
             busy = self.slot.is_open and self.slot.turn()
         finally:
-            self._note_call(0.0)
+            self._turners.note_call(0.0)
         if busy:
             self._exchanges.note_work(now() - began)
         return busy
@@ -334,11 +294,11 @@ class SlotProcess:
     def _begin_start(self) -> None:
         self._is_starting = True
         self._call_limit = self._start_limit
-        self._note_call(time.monotonic())
+        self._turners.note_call(time.monotonic())
 
     def _end_start(self) -> None:
         self._call_limit = self._execute_limit
-        self._note_call(0.0)
+        self._turners.note_call(0.0)
         self._is_starting = False
         if not self._is_careful:
             self.slot.before_calls(None)
@@ -403,9 +363,9 @@ class SlotProcess:
             heard, silent_beats = self._last_word, silent_beats + 1 if heard == self._last_word else 0
             if silent_beats * BEAT_SECS > LEASE_SECS:
                 self._orphaned()
-            for thread, began in list(self._calls_began.items()):
-                if began and time.monotonic() - began > self._call_limit:
-                    self._hung(time.monotonic() - began, thread)
+            call = self._turners.longest_call()
+            if call is not None and time.monotonic() - call[1] > self._call_limit:
+                self._hung(time.monotonic() - call[1], call[0])
             stats = self.stats() if self._is_loaded else None
             if stats is not None and stats != told:
                 told = stats
@@ -429,35 +389,8 @@ class SlotProcess:
 
     def _orphaned(self) -> NoReturn:
         """End the process; the files of a dead driver end with its last slot."""
-        if self._folder is not None:
-            (self._folder / self._socket_name()).unlink(missing_ok=True)
-        if self._files is not None and self._driver_is_dead():
-            self._remove_files(self._files)
+        self._leftovers.remove()
         os._exit(ORPHANED)
-
-    def _driver_is_dead(self) -> bool:
-        """Whether the driver is gone, not only this slot's executor, nor has it let go of this slot."""
-        deadline = time.monotonic() + (DRIVER_SECS if self._executor.is_alive() else 0.0)
-        while self._driver.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.02)  # a process that is killed loses its connections a little before it is gone
-        return not self._driver.is_alive()
-
-    def _socket_name(self) -> str:
-        return f"slot-{self.number}-{os.getpid()}"
-
-    def _remove_files(self, files: Path) -> None:
-        if self._folder is not None:
-            for path in self._folder.glob(f"slot-{self.number}-*"):
-                path.unlink(missing_ok=True)
-            if any(self._folder.glob("slot-*")):
-                return  # another slot is the last one
-            shutil.rmtree(self._folder, ignore_errors=True)
-            if any(files.glob(f"{FOLDER_PREFIX}*")):
-                return  # another topology of the same driver still has slots
-        deadline = time.monotonic() + EXECUTOR_SECS
-        while self._executor.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.05)  # the driver's JVM, which ends before an executor, writes there to its end
-        shutil.rmtree(files, ignore_errors=True)
 
 
 def _stacks() -> str:

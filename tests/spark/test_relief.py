@@ -9,12 +9,12 @@ import pytest
 
 from pystorm_spark import Bolt, Spout, TopologyBuilder
 from pystorm_spark.clock import SystemClock
-from pystorm_spark.runtime.bolt_task import Relieved
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark import relief as relief_module
 from pystorm_spark.spark.relief import Relief
+from pystorm_spark.spark.turners import Turners
 from pystorm_spark.topology.config import resolve
 from tests.spark.components import wait_until
 
@@ -111,53 +111,20 @@ class Turned:
         conf = resolve({"topology.max.spout.pending": 50})
         plan = make_plan(topology, conf, "t-1", 1)
         self.slot = Slot(plan, 0, pickle_components(plan), SystemClock(), random.Random(1))
-        self.relief = Relief(self.slot, SLOW_SECS)
-        self.ended = threading.Event()
+        self.slot.open()
+        self.slot.active = True
         self.errors = []
-        self.first = self.start(self.turn)
-        self.threads = [self.first, self.start(self.relieve)]
-
-    def start(self, target):
-        thread = threading.Thread(target=self.guarded, args=(target,))
-        thread.start()
-        return thread
-
-    def guarded(self, target):
-        try:
-            target()
-        except BaseException as exc:
-            self.errors.append(exc)
-
-    def turn(self):
-        if not self.slot.is_open:
-            self.slot.open()
-            self.slot.active = True
-        while not self.ended.is_set():
-            try:
-                self.slot.turn()
-            except Relieved as relieved:
-                if self.relief.is_relieved():
-                    self.relief.serve(relieved.task, lambda: not self.ended.is_set(), lambda began: None)
-                    return
-
-    def relieve(self):
-        while not self.ended.is_set():
-            if self.relief.take_over():
-                self.threads.append(self.start(self.relieve))
-                self.turn()
-                return
-            time.sleep(0.005)
+        self.turners = Turners(self.slot.turn, lambda idle_turns: time.sleep(0.001), self.errors.append)
+        self.first = threading.Thread(target=self.turners.run, args=(Relief(self.slot, SLOW_SECS),))
+        self.first.start()
 
     def user(self, component):
-        wait_until(lambda: self.slot.is_open or self.errors)
-        assert not self.errors
         return next(task.component() for task in self.slot.tasks.values() if task.component_id == component)
 
     def end(self):
-        self.ended.set()
-        for thread in self.threads:
-            thread.join(60)
-            assert not thread.is_alive()
+        self.turners.stop()
+        self.first.join(60)
+        assert not self.first.is_alive()
         self.slot.close()
         assert self.errors == []
 
@@ -211,7 +178,7 @@ def test_every_bolt_that_is_held_up_has_its_own_thread(turned):
     slow, fast = slot.user("slow"), slot.user("fast")
     assert slow.is_held.wait(60)
     assert fast.is_held.wait(60)
-    wait_until(lambda: len(slot.threads) == 4)
+    wait_until(lambda: len(slot.turners._took_over) == 2)
     slow.gate.set()
     wait_until(lambda: len(slot.user("slow-numbers").acked) == 20)
     fast.gate.set()
@@ -249,4 +216,4 @@ def test_a_component_that_one_thread_alone_can_call_forbids_it(turned, caplog):
     assert len(fast.acked) == acked
     slow.gate.set()
     goes_on(fast)
-    assert len(slot.threads) == 2
+    assert not slot.turners._took_over

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import deque
 
 import msgpack
@@ -14,6 +13,7 @@ from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_process import LEASE_SECS, SlotProcess
+from pystorm_spark.spark.turners import Turners
 from pystorm_spark.spark.wire import MISSED, Address
 from tests.spark.simulation.state import SimulatedState
 
@@ -110,10 +110,9 @@ class SimulatedProcess(SlotProcess):
         self.stalled_until = 0.0
         self._calls = deque()
         self._wake = Waker(self)
-        self._stopping = threading.Event()
+        self._turners = Turners(self.step, self._rest, self._crash)
         self._state = None
         self._told_frames = False
-        self._calls_began = {}
         self._step_due = False
         self.sealed_in = {}  # {payload: the epoch in which the slot sealed it}
         self.taken_in = {}  # {payload: the epoch in which the slot got it}
@@ -259,7 +258,7 @@ class SimulatedProcess(SlotProcess):
             self._step_due = True
             self.simulation.at(self.held_until, lambda: self.guarded(self._take_step))
             return
-        if self._stopping.is_set():
+        if self._turners.is_stopping():
             self._finish()
             return
         self.passes("turning")
