@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 import sys
+import time
 
 from benchmarks import report
 
@@ -52,7 +53,10 @@ def main():
 
 def _ask(name, options):
     print(f"## {name}\n", flush=True)
-    return subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options], check=False).returncode
+    began = time.monotonic()
+    code = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options], check=False).returncode
+    print(f"{name} took {time.monotonic() - began:.0f} s\n", flush=True)
+    return code
 
 
 # The children of `pending_memory` import this module, too.

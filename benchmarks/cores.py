@@ -18,7 +18,7 @@ from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.topology.config import resolve
 
-ROUNDS = 15
+ROUNDS = 9
 TURNS = 4  # of each slot between two exchanges of frames
 METHOD = (
     f"{ROUNDS} rounds of {SLICE_SECS} s slices, of a process with the compiled core and of one without it in turn; the "

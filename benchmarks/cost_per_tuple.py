@@ -12,7 +12,7 @@ from pystorm_spark import LocalCluster
 
 RUNS = {4: 9, 5: 7, 6: 3, 7: 1}  # {power of ten of the words in a run: runs}
 TASKS = (1, 4, 16, 64)  # of split and of count each
-ROUNDS = 15
+ROUNDS = 9
 SLICES = 8  # of the engine for one of the reference, in a run that takes many
 METHOD = (
     "Lengths: CPU from the activation to the last ack, in slices of 0.2 s with the reference between every "

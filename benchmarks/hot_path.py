@@ -7,7 +7,7 @@ from benchmarks.components import BasicDevNullBolt, ConstSpout, DevNullBolt, Hea
 from benchmarks.meter import Rig, Spread
 from pystorm_spark import LocalCluster, TopologyBuilder
 
-ROUNDS = 20
+ROUNDS = 12
 SLICE_SECS = 0.1
 HOP, PAIR = "spout → null", "spout → id → null"
 METHOD = (

@@ -18,7 +18,7 @@ from pystorm_spark import LocalCluster
 
 WARM_UP_SECS = 0.5
 SLICE_SECS = 0.2
-ROUNDS = 25
+ROUNDS = 15
 CONF = {"topology.max.spout.pending": 5000, "topology.message.timeout.secs": 600}
 METHOD = (
     f"{ROUNDS} rounds of {SLICE_SECS} s slices after {WARM_UP_SECS} s of warm-up, engine and reference in turn; rates "

@@ -18,7 +18,7 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)  # bytes
 TASKS = 2
 LOW_RATE = 200  # roots a second, to see the latency of an idle engine
 IN_FLIGHT_BYTES = 32 << 20  # of large values, of each spout task
-WARM_UP_SECS, SECS, QUICK_SECS = 2.0, 3.0, 1.0
+WARM_UP_SECS, SECS, QUICK_SECS = 1.5, 2.0, 1.0
 
 
 def method(secs, pending):

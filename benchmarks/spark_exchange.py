@@ -13,7 +13,7 @@ from pystorm_spark.spark.exchange import make_chain
 
 BAR = 1.2  # times the bare chain
 EXCHANGES = 8  # in a chain
-WARM_UP_ROUNDS, ROUNDS, QUICK_ROUNDS = 5, 30, 4
+WARM_UP_ROUNDS, ROUNDS, QUICK_ROUNDS = 5, 15, 4
 
 
 def method(rounds):

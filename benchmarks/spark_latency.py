@@ -14,7 +14,7 @@ from pystorm_spark import Fields, TopologyBuilder
 RATE = 1000  # sentences a second
 BAR = 4  # times the cost of one job of two stages, at the median
 TASKS = 2
-ROUNDS, WARM_UP_SECS, SECS, JOBS = 4, 3.0, 6.0, 15
+ROUNDS, WARM_UP_SECS, SECS, JOBS = 3, 2.0, 5.0, 15
 QUICK_ROUNDS, QUICK_SECS = 2, 2.0
 
 

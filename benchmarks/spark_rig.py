@@ -31,7 +31,7 @@ CONF = {
 
 
 @contextmanager
-def session(cores=CORES):
+def session(cores=CORES, jvm=JVM_SETTINGS):
     """A session like that of `SparkCluster(None)`, on as many cores as the figures are for."""
     from pyspark.sql import SparkSession
 
@@ -46,7 +46,7 @@ def session(cores=CORES):
             "spark.sql.warehouse.dir": f"{private}/warehouse",
             "spark.python.unix.domain.socket.dir": private,
             **CONTEXT_SETTINGS,
-            **JVM_SETTINGS,
+            **jvm,
         }
         made = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
         try:

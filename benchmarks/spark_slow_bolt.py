@@ -14,7 +14,7 @@ RATE = 500  # tuples a second of the fast branch
 SLOW_SECS = 3.0
 BAR = 3  # times the fast branch alone, at p95
 FAST_TASKS = 2
-ROUNDS, WARM_UP_SECS, SECS, GRACE_SECS = 2, 2.0, 6.0, 3.5
+ROUNDS, WARM_UP_SECS, SECS, GRACE_SECS = 2, 2.0, 4.0, 3.5
 QUICK_ROUNDS, QUICK_SECS = 2, 3.0
 PLACES = {"in a slot of its own": 3, "in a slot with fast tasks": 2}  # {where the slow bolt is: slots in all}
 

@@ -42,7 +42,7 @@ def measure(quick=False):
     judged = report.verdict(restore / load < RESTORE_BAR, f"< {RESTORE_BAR:g}")
     shown = [f"{sizes[-1]:,} keys", f"{load:.2f} s", f"{restore:.2f} s", f"{restore / load:.2f}", judged]
     restored = report.Table(["", "pickle.load", "restore", "ratio", "bar"], [shown])
-    chart = report.Chart("ms a commit", [f"{size:.0e}" for size in sizes], list(found.values()))
+    chart = report.Chart("ms a commit, by keys of the state", [f"{size:,}" for size in sizes], list(found.values()))
     figures = {"commit_ms": {str(size): ms for size, ms in found.items()}, "restore": restore, "pickle_load": load}
     question = report.first_line(__doc__)
     return report.Result("state_size", question, method(sizes), [curve, restored], figures, [chart])

@@ -9,8 +9,8 @@ from benchmarks.reference_loop import WORDS
 from benchmarks.word_count import topology
 from pystorm_spark import LocalCluster
 
-ROUNDS, QUICK_ROUNDS = 7, 2
-SLICE_SECS = 2.5  # some commits
+ROUNDS, QUICK_ROUNDS = 5, 2
+SLICE_SECS = 2.0  # some commits
 COMMIT_MS = 1000
 BARS = {"at-least-once": 0.75, "exactly-once": 0.6}
 

@@ -55,7 +55,7 @@ class Plan:
     paced_secs: float
 
 
-WHOLE = Plan(warm_up_secs=0.5, secs=2.0, paced_secs=3.0)
+WHOLE = Plan(warm_up_secs=0.3, secs=1.5, paced_secs=2.0)
 QUICK = Plan(warm_up_secs=0.2, secs=0.5, paced_secs=0.5)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.peers import STORM, serve
 from benchmarks.reference_loop import SENTENCES
 
-WARM_UP_SECS = 10.0  # until the JVM has compiled what matters
+WARM_UP_SECS = 12.0  # the rate still rises until the JVM has had about 20 s of CPU
 
 
 def measure(executors, secs):

@@ -53,7 +53,7 @@ class Batches:
                 self.ended.append(time.monotonic())
             if self._query.exception() is not None:
                 raise self._query.exception()
-            time.sleep(0.005)
+            time.sleep(0.05)  # asking takes time of what is measured; a batch lasts seconds
 
 
 def measure(spark, secs):
@@ -70,7 +70,7 @@ def measure(spark, secs):
 
 
 def main():
-    with session() as spark:
+    with session(jvm={}) as spark:  # those of the engine are for a JVM that does little
         spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch complains at length
         spark.conf.set("spark.sql.shuffle.partitions", CORES)
         spark.conf.set("spark.sql.adaptive.enabled", "false")
