@@ -26,7 +26,11 @@ HOURS = [
     ["/news", "/news", "/news", "/", "/imprint"],
 ]
 EVENT = "hour int, path string"
-CONF = {"topology.workers": 2, "topology.state.guarantee": "exactly-once"}
+CONF = {
+    "topology.workers": 2,
+    "topology.state.guarantee": "exactly-once",
+    "topology.state.checkpoint.interval.ms": 200,  # how old what is read of the speed view may be
+}
 
 
 class Normalise(BasicBolt):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from pystorm_spark.checkpoint.keying import HASH_KEY, NO_KEYING, Keying
 from pystorm_spark.checkpoint.manifest import Manifest
@@ -92,9 +91,10 @@ class CommitLog:
                 )
 
     def _command(self, component: str, tasks: int) -> str:
-        checkpoint = Path(self._store.path).parent.parent
-        words = ["python", "-m", "pystorm_spark.repartition", str(checkpoint), self._topology, component, str(tasks)]
-        return shlex.join(words)
+        checkpoint = self._store.path.rstrip("/").rsplit("/", 2)[0]
+        return shlex.join(
+            ["python", "-m", "pystorm_spark.repartition", checkpoint, self._topology, component, str(tasks)]
+        )
 
 
 def _counted(slots: Sequence[Sequence[TaskKey]]) -> dict[str, int]:

@@ -74,7 +74,9 @@ class CheckpointStore:
         """
         if self.last is None:
             self._write(Manifest(self._topology, txid=0))
-        self._garbage.update(self._files.names())
+        # Damaged manifests stay until there are enough others: fewer than that would be taken for a loss.
+        is_short = len(self._kept) < self._keep
+        self._garbage.update(name for name in self._files.names() if not (is_short and _is_manifest(name)))
         self._remove_garbage()
 
     def discard(self, is_dead: Callable[[str], bool]) -> None:
@@ -127,6 +129,11 @@ class CheckpointStore:
                 kept.insert(0, manifest)
             if len(kept) == self._keep:
                 break
+        if kept and not allow_older and len(newest_first) < min(self._keep, kept[-1].txid + 1):
+            raise CheckpointError(
+                f"the checkpoint {self.path!r} has lost a manifest, maybe that of its last commit: there must be "
+                f"{self._keep}, and there is only {_name(kept[-1].txid)}; {OLDER_KEY}: true begins with that one"
+            )
         if not kept and any(name.endswith(".part") for name in names):
             raise CheckpointError(
                 f"the checkpoint {self.path!r} holds state, but no manifest that can be read and says what "

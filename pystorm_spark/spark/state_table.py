@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pystorm_spark.spark.state_columns import column_of, kind_of
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
-TRIES = 5  # while the topology commits, and removes what earlier commits needed
+TRIES = 3  # a topology that runs commits meanwhile, and removes what earlier commits needed
 
 
 def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: str | None = None) -> DataFrame:
@@ -60,20 +61,20 @@ def _topology_in(checkpoint: Place, topology: str | None) -> str:
 
 def committed_sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
     """What each task of `component` has in the last commit."""
-    for left in range(TRIES - 1, -1, -1):
-        last = CheckpointStore(files, topology).last
-        if last is None or component not in last.tasks:
-            known = did_you_mean(component, last.tasks if last is not None else ())
-            raise CheckpointError(f"{files.path('')!r} has no state of {component!r}; {known}")
-        tasks = [TaskKey(component, index) for index in range(last.tasks[component])]
-        try:
-            read = read_sections(files, last.needed(tasks), tasks)
-        except CheckpointError:
-            if not left or CheckpointStore(files, topology).last == last:
-                raise
-        else:
-            return [(task.index, sections) for task, sections in read.items()]
-    raise AssertionError
+    for _ in range(TRIES - 1):
+        with suppress(CheckpointError):
+            return _sections(files, topology, component)
+    return _sections(files, topology, component)
+
+
+def _sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
+    last = CheckpointStore(files, topology).last
+    if last is None or component not in last.tasks:
+        known = did_you_mean(component, last.tasks if last is not None else ())
+        raise CheckpointError(f"{files.path('')!r} has no state of {component!r}; {known}")
+    tasks = [TaskKey(component, index) for index in range(last.tasks[component])]
+    read = read_sections(files, last.needed(tasks), tasks)
+    return [(task.index, sections) for task, sections in read.items()]
 
 
 def _rows(task: tuple[int, list[bytes]]) -> Iterator[tuple[Any, Any, int]]:

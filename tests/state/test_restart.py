@@ -309,6 +309,22 @@ def test_a_damaged_newest_manifest_is_refused(start, kept):
     refused(start, f"{re.escape(str(newest))}' is damaged")
 
 
+def test_a_missing_newest_manifest_is_refused_unless_an_older_commit_is_allowed(start, kept):
+    max(kept.glob("manifest-*")).unlink()
+    refused(start, f"'{re.escape(str(kept))}/?' has lost a manifest, .* only manifest-0+1; topology.state.allow.older")
+    source = Source()
+    run(start(), source, {"topology.state.allow.older.commit": True})
+    assert restored(source) == {"a": 1}
+
+
+def test_a_damaged_older_manifest_is_not_taken_for_a_missing_one(start, kept):
+    min(kept.glob("manifest-*")).write_bytes(b"")
+    for _ in range(3):
+        source = Source()
+        start().submit_topology("words", None, counting(source))
+        assert restored(source) == {"a": 1, "b": 1}
+
+
 def test_a_damaged_part_is_refused(start, kept):
     for part in kept.glob("*.part"):
         part.write_bytes(bytes([*part.read_bytes()[:-CHECKSUM_BYTES], *bytes(CHECKSUM_BYTES)]))
