@@ -55,13 +55,14 @@ def results(tmp_path, monkeypatch):
     chart = report.Chart("by size", ["1", "2"], [1.0, 2.0])
     figures = {page.WORKLOADS: SPREAD}
     report.Result("yahoo", "How `many`?", "In *rounds*.", [table], figures, [chart], ENVIRONMENT).write()
-    report.Result("join", "How long?", "So.", [table], {page.PEERS: {"it": SPREAD}}, (), ENVIRONMENT).write()
+    drawn = report.Picture("in parts", tmp_path / "parts.svg", page.stacked({"now": {"first": 1.0}}, "ms"))
+    report.Result("join", "How long?", "So.", [table], {page.PEERS: {"it": SPREAD}}, (), ENVIRONMENT, [drawn]).write()
     return page.kept_results(tmp_path)
 
 
 def test_the_page_shows_tables_charts_and_where_they_were_measured(results):
     seen = Reader(page.html(results))
-    for words in ("a < b", "20 k (1–2)", "≥ 9: MISSED", "many", "by size", "2.00", "10 k"):
+    for words in ("a < b", "20 k (1–2)", "≥ 9: MISSED", "many", "by size", "2.00", "10 k", "in parts", "first"):
         assert words in seen.words
     assert any("a fast one" in words for words in seen.words)
     assert {"table", "svg", "rect", "circle", "code", "em"} <= seen.tags()
@@ -73,6 +74,10 @@ def test_the_page_needs_nothing_from_outside(results):
     links = [attrs["href"] for tag, attrs in seen.elements if tag == "a"]
     assert links == ["#yahoo", "#join"]
     assert {attrs["id"] for tag, attrs in seen.elements if tag == "h2"} == {"yahoo", "join"}
+
+
+def test_a_picture_stands_in_a_file_beside_the_page_too(results, tmp_path):
+    assert (tmp_path / "parts.svg").read_text(encoding="utf-8") in page.html(results)
 
 
 def test_bars_are_as_long_as_their_figures_are_large(results):
