@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pystorm_spark.runtime.slot import TURN_SECS
 from pystorm_spark.spark.answers import HOLD_SECS
 from pystorm_spark.spark.control import LEASE_SECS
+from pystorm_spark.spark.driver import COMMIT_SECS, FEWEST_EXCHANGES, MOST_EXCHANGES
 
-EXCHANGES_BESIDE_HOPS = 1.5  # half of one until the next begins, and one for the ack
 HIGHEST_SHARE = 0.5  # of a core, that the driver may use for control connections before it is a worry
 
 
@@ -37,6 +37,36 @@ class Line:
         return self.fixed + self.slope * x
 
 
+def latency(exchange, hops):
+    """From emit to ack at low load, where each hop goes to another slot and an exchange takes as long.
+
+    The last stage of a chain brings frames and takes none: what is sealed then waits for the next chain.
+    """
+    in_chain = _exchanges_in_chain(exchange)
+    until_taken = (in_chain + 3) / (2 * (in_chain + 1))
+    weights = [2, *[1] * (in_chain - 1)]  # of being taken by the first, the second, …
+    crossing = sum(weight * _crossing(number, in_chain, hops + 1) for number, weight in enumerate(weights))
+    return (until_taken + crossing / (in_chain + 1)) * exchange
+
+
+def _exchanges_in_chain(exchange):
+    """As the driver chooses them under load."""
+    found = FEWEST_EXCHANGES
+    while found < MOST_EXCHANGES and (found + 1) * exchange < COMMIT_SECS / 2:
+        found *= 2
+    return found
+
+
+def _crossing(number, in_chain, crossings):
+    """Exchanges that it takes from slot to slot to slot, beginning with that `number` of a chain."""
+    spent = 0
+    for _ in range(crossings):
+        if number == in_chain:
+            number, spent = 0, spent + 1
+        number, spent = number + 1, spent + 1
+    return spent
+
+
 @dataclass(frozen=True)
 class Model:
     """What was fitted, and what follows from it."""
@@ -60,7 +90,7 @@ class Model:
 
     def latency(self, slots, hops):
         """From emit to ack at low load, where each hop goes to another slot."""
-        return (hops + EXCHANGES_BESIDE_HOPS) * self.exchange(slots)
+        return latency(self.exchange(slots), hops)
 
     def interval(self, slots):
         """Between two exchanges at full load."""

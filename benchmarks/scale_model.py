@@ -11,7 +11,7 @@ import cloudpickle
 
 from benchmarks import meter, report, spark_rig
 from benchmarks.components import DevNullBolt
-from benchmarks.scale import EXCHANGES_BESIDE_HOPS, Line, Model
+from benchmarks.scale import Line, Model, latency
 from benchmarks.spark_components import NotingSpout, noted_acks, noted_pids, percentile
 from benchmarks.spark_cpu import Cpu
 from benchmarks.spark_curves import Curves
@@ -43,7 +43,8 @@ def method(rounds, secs):
         f"Each number of slots is a topology of its own on `local[{CORES}]`: {rounds} chains of {EXCHANGES} empty "
         f"exchanges, then {secs:g} s in which a spout in each slot emits to a bolt in every slot, {RATE} roots/s in "
         "all. CPU is that of Spark alone, by the clocks of its threads: the driver is the JVM without its task threads "
-        f"and the Python process that holds it. {', '.join(map(str, FITTED))} slots are fitted, by the squares of the "
+        "and the Python process that holds it, in empty chains; tasks are those threads and the Python workers, in the "
+        f"others. {', '.join(map(str, FITTED))} slots are fitted, by the squares of the "
         f"relative errors; {' and '.join(map(str, CHECKED))} are not, and show how far the model can be trusted: "
         "there one slot is killed, too. Medians. A tuple's CPU is what exchanges leave of the cores, by the words a "
         f"second of the word count with {', '.join(map(str, FITTED))} slots. Frames are sealed and taken in by one "
@@ -77,6 +78,8 @@ class Point:
     def empty(self, rounds):
         """The same in chains that carry nothing, at rest."""
         self._rig.rest()
+        while self._run.is_moving():  # the driver's last chain comes to its end
+            time.sleep(0.1)
         walls, costs = [], []
         for _ in range(rounds):
             before, began = Cpu.of(self._spark), time.monotonic()
@@ -98,7 +101,7 @@ class Point:
         self._rig.activate()
         self._first_ack_since(time.monotonic())
         killed = time.monotonic()
-        os.kill(noted_pids(self._folder)[self._slots // 2], signal.SIGKILL)
+        os.kill(noted_pids(self._folder)[str(self._slots // 2)], signal.SIGKILL)
         return self._first_ack_since(killed) - killed
 
     def _first_ack_since(self, moment):
@@ -133,6 +136,7 @@ def measure(quick=False):
     rounds, secs, rate_secs = (QUICK_ROUNDS, QUICK_SECS, QUICK_RATE_SECS) if quick else (ROUNDS, SECS, RATE_SECS)
     with spark_rig.cluster() as cluster:
         environment = spark_rig.environment_with_spark(cluster.spark)
+        _point(cluster, FITTED[1], rounds, secs)  # Spark's own warm-up
         found = {slots: _point(cluster, slots, rounds, secs) for slots in (*FITTED, *CHECKED)}
         curves = Curves(cluster, rate_secs, CONF["topology.max.spout.pending"])
         rates = {slots: curves.slots(slots)["words_per_s"] for slots in FITTED}
@@ -163,9 +167,9 @@ def _fitted(found, rates, beat_secs):
     fitted = {slots: found[slots].get("loaded", found[slots]["empty"]) for slots in FITTED}
     frame = _frame_cost()
     model = Model(
-        driver=Line.through({slots: each["driver"] for slots, each in fitted.items()}),
+        driver=Line.through({slots: found[slots]["empty"]["driver"] for slots in FITTED}),
         task=Line.through({slots: each["tasks"] / slots for slots, each in fitted.items()}),
-        wall=Line.through({each["driver"] + each["tasks"]: each["wall"] for each in fitted.values()}),
+        wall=Line.through({_cpu(found[slots]): fitted[slots]["wall"] for slots in FITTED}),
         tuple_secs=1.0,
         frame_secs=frame.fixed,
         beat_secs=beat_secs,
@@ -173,6 +177,11 @@ def _fitted(found, rates, beat_secs):
         manifest_bytes=Line.through({slots: _manifest_bytes(slots) for slots in (*FITTED, *READ_OUT)}),
     )
     return replace(model, tuple_secs=statistics.median(_tuple_secs(model, *each) for each in rates.items()))
+
+
+def _cpu(point):
+    """Of an exchange. In chains that are empty the driver does nothing else, in the others it has batches to turn."""
+    return point["empty"]["driver"] + point.get("loaded", point["empty"])["tasks"]
 
 
 def _tuple_secs(model, slots, rate):
@@ -230,19 +239,18 @@ def _found_table(found, model):
     for slots, each in found.items():
         cost = each.get("loaded", each["empty"])
         ours = model.here(slots)
-        latency = (1 + EXCHANGES_BESIDE_HOPS) * ours
         rows.append(
             [
                 f"{slots}" if slots in FITTED else f"{slots}, not fitted",
                 _ms(each["empty"]["wall"]),
                 _ms(cost["wall"]),
                 _ms(ours),
-                _ms(cost["driver"]),
+                _ms(each["empty"]["driver"]),
                 _ms(model.driver.at(slots)),
                 _ms(cost["tasks"] / slots),
                 _ms(model.task.at(slots)),
                 _ms(each["p50"]) if "p50" in each else "",
-                _ms(latency) if "p50" in each else "",
+                _ms(latency(ours, 1)) if "p50" in each else "",
                 f"{each['start']:.1f} s",
                 f"{each['recovery']:.1f} s" if "recovery" in each else "",
             ]

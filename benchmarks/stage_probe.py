@@ -5,6 +5,7 @@ the driver in what it sends to Spark's workers; nothing is done for a tuple.
 """
 
 import functools
+import gc
 import json
 import os
 import time
@@ -81,9 +82,13 @@ class SlotProbe(WorkerHook):
 
 @dataclass(frozen=True)
 class NotedVisit(Visit):
-    """Notes when a Spark task has read its input, and when it has the slot's answer."""
+    """Notes when a Spark task has read its input, and when it has the slot's answer.
+
+    With `spares_modules` false the worker then looks for garbage everywhere, as Spark's workers do.
+    """
 
     folder: str = ""
+    spares_modules: bool = True
 
     def __call__(self, slot, parcels):
         taken = list(parcels)
@@ -92,13 +97,14 @@ class NotedVisit(Visit):
         line = [self.order.job, self.number, slot, read, time.monotonic()]
         with Path(self.folder, f"visits-{os.getpid()}").open("a") as notes:
             notes.write(f"{json.dumps(line)}\n")
+        (gc.freeze if self.spares_modules else gc.unfreeze)()
         return iter(found)
 
 
 @contextmanager
-def visits_noted(folder):
+def visits_noted(folder, spares_modules):
     """Have the Spark tasks of all chains that are made meanwhile write down what they do."""
-    exchange.Visit = functools.partial(NotedVisit, folder=folder)
+    exchange.Visit = functools.partial(NotedVisit, folder=folder, spares_modules=spares_modules)
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from benchmarks import page, report
+from benchmarks import charts, page, report
 
 ENVIRONMENT = {
     "cpu": "a fast one",
@@ -55,14 +55,16 @@ def results(tmp_path, monkeypatch):
     chart = report.Chart("ms, by size", ["1", "2"], [1.0, 2.5])
     figures = dict.fromkeys([*page.PANELS, "p50_ms", "p99_ms"], SPREAD)
     report.Result("yahoo", "How `many`?", "In *rounds*.", [table], figures, [chart], ENVIRONMENT).write()
+    drawn = report.Picture("in parts", tmp_path / "parts.svg", charts.stacked({"now": {"first": 1.0}}, "ms"))
     peers = {page.PEERS: {"it": SPREAD, page.ENGINE: SPREAD}, "bars": {"it": 0.5}}
-    report.Result("join", "How long?", "So.", [table], peers, (), ENVIRONMENT).write()
+    report.Result("join", "How long?", "So.", [table], peers, (), ENVIRONMENT, [drawn]).write()
     return page.kept_results(tmp_path)
 
 
 def test_the_page_shows_tables_charts_and_where_they_were_measured(results):
     seen = Reader(page.html(results))
-    for words in ("a < b", "20 k (1–2)", "≥ 9: MISSED", "many", "ms", "size", "2.5", "10 k", "words/s"):
+    shown = ("a < b", "20 k (1–2)", "≥ 9: MISSED", "many", "ms", "size", "2.5", "10 k", "words/s", "in parts", "first")
+    for words in shown:
         assert words in seen.words
     assert any("a fast one" in words for words in seen.words)
     assert {"table", "svg", "rect", "circle", "code", "em"} <= seen.tags()
@@ -74,6 +76,10 @@ def test_the_page_needs_nothing_from_outside(results):
     links = [attrs["href"] for tag, attrs in seen.elements if tag == "a"]
     assert links == ["#yahoo", "#join"]
     assert {attrs["id"] for tag, attrs in seen.elements if "id" in attrs} == {"yahoo", "join"}
+
+
+def test_a_picture_stands_in_a_file_beside_the_page_too(results, tmp_path):
+    assert (tmp_path / "parts.svg").read_text(encoding="utf-8") in page.html(results)
 
 
 def test_bars_are_as_long_as_their_figures_are_large(results):

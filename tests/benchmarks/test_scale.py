@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks.scale import Line, Model
+from benchmarks.scale import Line, Model, latency
 
 
 def model(**changed):
@@ -32,7 +32,15 @@ def test_an_exchange_takes_the_drivers_time_for_each_slot_and_that_of_one_task()
 
 
 def test_a_tuple_waits_for_an_exchange_and_takes_one_for_each_hop_and_one_home():
-    assert model().latency(100, hops=2) == pytest.approx(3.5 * model().exchange(100))
+    quick = 0.001  # so that chains are long, and their ends matter little
+    assert latency(quick, hops=1) == pytest.approx(2.5 * quick, rel=0.06)
+    assert latency(quick, hops=4) == pytest.approx(5.5 * quick, rel=0.06)
+    assert model().latency(100, hops=1) == latency(model().exchange(100), hops=1)
+
+
+def test_slow_exchanges_come_in_short_chains_whose_ends_take_nothing():
+    slow = 1.0  # two in a chain: those that miss the first come home in the next chain
+    assert latency(slow, hops=1) == pytest.approx(5 / 6 + (2 * 2 + 1 * 3) / 3)
 
 
 def test_frames_become_smaller_and_tuples_dearer_with_more_slots():
