@@ -53,6 +53,7 @@ def test_a_checkpoint_has_one_driver_until_its_cluster_is_shut_down(spark, tmp_p
     ("checkpoint", "told"),
     [
         ("nosuch://host/x", r"'nosuch://host/x' cannot be used: .*No FileSystem for scheme"),
+        ("hdfs://[x/y", r"'hdfs://\[x/y' cannot be used: .*URISyntaxException"),
         ("file:/proc/nowhere", r"'file:/proc/nowhere' cannot be used"),
         ("file:{folder}/file/x", r"/file/x' cannot be used"),
         ("file:{folder}/file", r"/file/driver\.lock' cannot be written: .*not a directory"),
