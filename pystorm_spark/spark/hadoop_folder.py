@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 
 FOLDER_MODE, FILE_MODE = "700", "600"
 OTHERS_WRITE = 0o022
@@ -137,9 +138,10 @@ class HadoopFolder:
         """Tell what goes wrong with a file as a `CheckpointError`."""
         try:
             yield
-        except (Py4JError, OSError) as exc:  # of the JVM, or of the local file
-            why = exc.java_exception.toString() if isinstance(exc, Py4JJavaError) else exc
-            raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {why}") from exc
+        except SPARK_ERRORS as exc:
+            raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {reason(exc)}") from exc
+        except OSError as exc:  # of the local file, or because the JVM is gone
+            raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {exc}") from exc
 
     def _path(self, name: str) -> Any:
         return self._hadoop.fs.Path(self._folder, name)

@@ -32,8 +32,10 @@ def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, mon
     assert set(counts) == set(range(140))
     if conf is EXACTLY_ONCE:
         assert set(counts.values()) == {1}
-    rows = load_state(spark, checkpoint, "count").collect()
-    assert {row.key: row.value for row in rows} == counts
+    for place in (checkpoint, tmp_path / "checkpoint"):  # the files are the same, whoever wrote them
+        assert {row.key: row.value for row in load_state(spark, place, "count").collect()} == counts
+    with pytest.raises(CheckpointError, match="holds the states of 1 topologies, and none of 'other'"):
+        load_state(spark, checkpoint, "count", "other")
     assert sorted(os.listdir(tmp_path / "checkpoint")) == ["counting"]
 
 
@@ -53,6 +55,7 @@ def test_a_checkpoint_has_one_driver_until_its_cluster_is_shut_down(spark, tmp_p
     ("checkpoint", "told"),
     [
         ("nosuch://host/x", r"'nosuch://host/x' cannot be used: .*No FileSystem for scheme"),
+        ("hdfs://[x/y", r"'hdfs://\[x/y' cannot be used: .*URISyntaxException"),
         ("file:/proc/nowhere", r"'file:/proc/nowhere' cannot be used"),
         ("file:{folder}/file/x", r"/file/x' cannot be used"),
         ("file:{folder}/file", r"/file/driver\.lock' cannot be written: .*not a directory"),
