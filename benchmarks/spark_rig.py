@@ -31,7 +31,7 @@ CONF = {
 
 
 @contextmanager
-def session(cores=CORES, jvm=JVM_SETTINGS):
+def session(cores=CORES):
     """A session like that of `SparkCluster(None)`, on as many cores as the figures are for."""
     from pyspark.sql import SparkSession
 
@@ -46,7 +46,7 @@ def session(cores=CORES, jvm=JVM_SETTINGS):
             "spark.sql.warehouse.dir": f"{private}/warehouse",
             "spark.python.unix.domain.socket.dir": private,
             **CONTEXT_SETTINGS,
-            **jvm,
+            **JVM_SETTINGS,
         }
         made = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
         try:

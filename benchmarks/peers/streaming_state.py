@@ -70,7 +70,7 @@ def measure(spark, secs):
 
 
 def main():
-    with session(jvm={}) as spark:  # those of the engine are for a JVM that does little
+    with session() as spark:
         spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch complains at length
         spark.conf.set("spark.sql.shuffle.partitions", CORES)
         spark.conf.set("spark.sql.adaptive.enabled", "false")
