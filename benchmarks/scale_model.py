@@ -78,8 +78,10 @@ class Point:
     def empty(self, rounds):
         """The same in chains that carry nothing, at rest."""
         self._rig.rest()
-        while self._run.is_moving():  # the driver's last chain comes to its end
-            time.sleep(0.1)
+        jobs = -1
+        while self._run.is_moving() or self._run.jobs != jobs:  # the driver's last chain comes to its end
+            jobs = self._run.jobs
+            time.sleep(0.5)
         walls, costs = [], []
         for _ in range(rounds):
             before, began = Cpu.of(self._spark), time.monotonic()
@@ -176,6 +178,8 @@ def _fitted(found, rates, beat_secs):
         order_bytes=Line.through({slots: _order_bytes(slots) for slots in (*FITTED, *READ_OUT)}),
         manifest_bytes=Line.through({slots: _manifest_bytes(slots) for slots in (*FITTED, *READ_OUT)}),
     )
+    if min(model.driver.slope, model.task.slope) < 0:
+        raise RuntimeError(f"costs that fall with more slots say that the machine had something else to do: {model}")
     return replace(model, tuple_secs=statistics.median(_tuple_secs(model, *each) for each in rates.items()))
 
 
