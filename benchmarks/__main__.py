@@ -28,6 +28,8 @@ SPARK = (
     "spark_recovery",
     "spark_slow_bolt",
     "spark_curves",
+    "dataframe_spout",
+    "run_batch",
 )
 NAMES = (*LOCAL, *SPARK)
 
