@@ -30,6 +30,8 @@ SPARK = (
     "spark_recovery",
     "spark_slow_bolt",
     "spark_curves",
+    "dataframe_spout",
+    "run_batch",
 )
 LONG = ("scale_model", "spark_peers")  # only when named; peers must be installed first
 NAMES = (*LOCAL, *SPARK, *LONG)

@@ -1,6 +1,6 @@
 """Internal. The rows of an Arrow batch as lists of values, for columns of numbers, text and bytes.
 
-Spark writes its rows as Arrow batches in a sixth of the time in which it pickles them, and it takes these few lines to
+Spark writes its rows as Arrow batches in a fraction of the time in which it pickles them, and it takes few lines to
 read what is plain in them: nothing has to be installed for it. The names are those of Arrow's format: a message has
 metadata, which is a FlatBuffer, and a body with the buffers of its columns.
 """
