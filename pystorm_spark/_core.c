@@ -39,7 +39,7 @@ static PyTypeObject *types[KINDS];
     X(ROUTE, origin) X(ROUTE, pick) X(ROUTE, ports) X(PORT, append) X(PORT, buffer) X(PORT, task_id)                   \
     X(BUFFER, counts) X(BUFFER, edges) X(BUFFER, homes) X(BUFFER, in_runs) X(BUFFER, roots) X(BUFFER, rows)            \
     X(BUFFER, run) X(ACKS, acked_roots) X(ACKS, acked_edges)                                                           \
-    X(OUTBOX, _acks) X(OUTBOX, _edge_ids) X(OUTBOX, branches) X(SHOP, outbox) X(SHOP, thread)                          \
+    X(OUTBOX, _acks) X(OUTBOX, _edge_ids) X(OUTBOX, branches) X(SHOP, inside) X(SHOP, outbox) X(SHOP, thread)          \
     X(BOLT, _shop) X(BOLT, _task) X(BOLT, acked) X(BOLT, default) X(BOLT, held) X(BOLT, routes) X(BOLT, short_way)     \
     X(SPOUT, _plainly) X(SPOUT, _task) X(SPOUT, bucket) X(SPOUT, default) X(SPOUT, emits) X(SPOUT, now)                \
     X(SPOUT, routes) X(SPOUT, short_way)                                                                               \
@@ -449,19 +449,34 @@ static int drain_branch(PyObject *branch)
     return 1;
 }
 
+/* Workshop.leave, with the result of what is left. */
+static PyObject *left(PyObject *shop, PyObject *result)
+{
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    if (add(shop, SHOP_inside, -1, NULL) < 0)
+        Py_CLEAR(result);
+    else
+        PyErr_Restore(kind, value, traceback);
+    return result;
+}
+
 /* The end of BoltCollector.ack: the last open tuple of `tree` has been acked. */
 static PyObject *drain(PyObject *collector, PyObject *tree)
 {
-    if (!is_slots_thread(SLOT(collector, BOLT__shop))) {
+    PyObject *shop = Py_NewRef(SLOT(collector, BOLT__shop)), *result = NULL;
+    if (!is_slots_thread(shop)) {
         PyObject *drained = PyObject_GetAttr(tree, s_drained);
-        PyObject *nothing = drained == NULL ? NULL : PyObject_CallMethodOneArg(collector, s__make, drained);
+        result = drained == NULL ? NULL : PyObject_CallMethodOneArg(collector, s__make, drained);
         Py_XDECREF(drained);
-        return nothing;
+    } else if (add(shop, SHOP_inside, 1, NULL) == 0) {
+        int done = IS(tree, ROOT) ? drain_root(tree) : IS(tree, BRANCH) ? drain_branch(tree) : 0;
+        if (done >= 0)
+            result = done ? Py_NewRef(Py_None) : PyObject_CallMethodNoArgs(tree, s_drained);
+        result = left(shop, result);
     }
-    int done = IS(tree, ROOT) ? drain_root(tree) : IS(tree, BRANCH) ? drain_branch(tree) : 0;
-    if (done < 0)
-        return NULL;
-    return done ? Py_NewRef(Py_None) : PyObject_CallMethodNoArgs(tree, s_drained);
+    Py_DECREF(shop);
+    return result;
 }
 
 /* The functions that stand for Python ones. Each gives its result, NULL with an error, or `PYTHON`: take the long way,
@@ -503,8 +518,11 @@ static PyObject *
 bolt_emit_to(PyObject *self, PyObject *route, PyObject *port, PyObject *values, PyObject *tree, PyObject *anchors)
 {
     PyObject *append = SLOT(port, PORT_append), *buffer = SLOT(port, PORT_buffer), *shop = SLOT(self, BOLT__shop);
-    if (append == Py_None && (buffer == Py_None || !is_slots_thread(shop)))
+    int leaves = append == Py_None; /* the slot */
+    if (leaves && (buffer == Py_None || !is_slots_thread(shop)))
         return PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, tree, anchors, NULL);
+    if (leaves && add(shop, SHOP_inside, 1, NULL) < 0) /* Workshop.enter */
+        return NULL;
     PyObject *result = list_of(SLOT(port, PORT_task_id)), *tup = NULL;
     int done = -1;
     if (result == NULL || (append != Py_None && !(tup = new_tuple(values, SLOT(route, ROUTE_origin), tree))))
@@ -519,7 +537,7 @@ end:
     Py_XDECREF(tup);
     if (done < 0)
         Py_CLEAR(result);
-    return emitted(route, result);
+    return emitted(route, leaves ? left(shop, result) : result);
 }
 
 /* Task.send(route, buffer, values, tree) */

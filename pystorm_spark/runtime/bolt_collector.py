@@ -90,8 +90,11 @@ class BoltCollector(OutputCollector):
             port.append(tup)
             route.emitted += 1
             return [port.task_id]
-        if port is not None and port.buffer is not None and get_ident() == self._shop.thread:
-            self._task.send(route, port.buffer, values, tree)
+        if port is not None and port.buffer is not None and self._shop.enter():
+            try:
+                self._task.send(route, port.buffer, values, tree)
+            finally:
+                self._shop.leave()
             route.emitted += 1
             return [port.task_id]
         return self._emit_picked(route, port, values, tree, anchors)
@@ -100,10 +103,13 @@ class BoltCollector(OutputCollector):
         self, route: Route, port: Port | None, values: list[Any], tree: Tree, anchors: Anchors
     ) -> list[int]:
         """Emit to a port that is not plain, or to all that the route chooses."""
-        if get_ident() != self._shop.thread:
+        if not self._shop.enter():
             return self._emit_unusual(route.origin.stream, anchors, values)
-        ports = route.choose(values) if port is None else (port,)
-        self._task.deliver(route, ports, values, tree)
+        try:
+            ports = route.choose(values) if port is None else (port,)
+            self._task.deliver(route, ports, values, tree)
+        finally:
+            self._shop.leave()
         route.emitted += 1
         route.extra += len(ports) - 1
         return [port.task_id for port in ports]
@@ -129,10 +135,13 @@ class BoltCollector(OutputCollector):
         self.acked += 1
         tree.open -= 1
         if not tree.open:
-            if get_ident() == self._shop.thread:
+            shop = self._shop
+            shop.inside += 1  # `enter`, without the call
+            if get_ident() == shop.thread:
                 tree.drained()
             else:
-                self._make(tree.drained)
+                self._post(tree.drained)
+            shop.inside -= 1
 
     def fail(self, tup: Tuple) -> None:
         self._settle_unusual(tup, "fail")
@@ -140,10 +149,13 @@ class BoltCollector(OutputCollector):
     def reset_timeout(self, tup: Tuple) -> None:
         if not isinstance(tup, Tuple):
             raise _not_a_tuple("reset_timeout", tup)
-        if get_ident() != self._shop.thread:
-            self._shop.post(lambda: tup._tree.reset_timeout())
+        if self._shop.enter():
+            try:
+                tup._tree.reset_timeout()
+            finally:
+                self._shop.leave()
         else:
-            tup._tree.reset_timeout()
+            self._shop.post(lambda: tup._tree.reset_timeout())
 
     def report_error(self, error: BaseException) -> None:
         if get_ident() != self._shop.thread:
@@ -186,8 +198,11 @@ class BoltCollector(OutputCollector):
 
     def _settle_unusual(self, tup: Tuple, verb: str) -> None:
         """Ack or fail with hooks, or from another thread."""
-        if get_ident() == self._shop.thread:
-            self._shop.run_posted()
+        if self._shop.enter():
+            try:
+                self._shop.run_posted()
+            finally:
+                self._shop.leave()
         with self._shop.lock:
             tree = self._claim(tup, verb)
         if tree is not None:
@@ -195,13 +210,19 @@ class BoltCollector(OutputCollector):
 
     def _make(self, call: Callable[[], None]) -> None:
         """Make `call` in the slot's own thread: now if this is it, else before the next ack of this bolt."""
-        if get_ident() == self._shop.thread:
-            self._shop.run_posted()
-            call()
+        if self._shop.enter():
+            try:
+                self._shop.run_posted()
+                call()
+            finally:
+                self._shop.leave()
         else:
-            self.posted += 1
-            self.short_way = False
-            self._shop.post(lambda: self._make_posted(call))
+            self._post(call)
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self.posted += 1
+        self.short_way = False
+        self._shop.post(lambda: self._make_posted(call))
 
     def _make_posted(self, call: Callable[[], None]) -> None:
         self._task.guard(call, "emit, ack or fail of another thread")

@@ -124,9 +124,12 @@ class BoltTask(Task):
         Gives how many it were.
         """
         shop, batch = self.shop, self._next_batch()
-        shop.running = self
+        shop.running = shop.executing = self
         ended = self._run_batch(batch, shop.now)  # which is when the task before this one was done
         if get_ident() != shop.thread:
+            raise Relieved(self)
+        shop.executing = None
+        if get_ident() != shop.thread:  # it was taken over between the look and the change
             raise Relieved(self)
         shop.now = ended
         return len(batch)

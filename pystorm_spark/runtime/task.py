@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.core import compiled, laid_out
@@ -30,23 +30,42 @@ from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.hooks import EmitInfo, TaskHook
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
+if TYPE_CHECKING:
+    from pystorm_spark.runtime.bolt_task import BoltTask
+
 log = logging.getLogger(__name__)
 TEXTS = frozenset({str, bytes})
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
-PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"  # where the engine is, and no user code
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
 
 @laid_out
 class Workshop:
     """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
 
-    __slots__ = ("_pool", "_posted", "before", "clock", "codec", "lock", "now", "outbox", "running", "thread", "wake")
+    __slots__ = (
+        "_pool",
+        "_posted",
+        "before",
+        "clock",
+        "codec",
+        "executing",
+        "inside",
+        "lock",
+        "now",
+        "outbox",
+        "running",
+        "thread",
+        "wake",
+    )
 
     def __init__(self, clock: Clock, outbox: Outbox, codec: ValueCodec) -> None:
         self.clock = clock
         self.outbox = outbox
         self.codec = codec
         self.thread = get_ident()  # the thread that turns the slot
+        self.inside = 0  # how many calls that only that thread may make are being made
+        self.executing: BoltTask | None = None  # the bolt whose batch is being executed
         self.running: Task | None = None  # whose component is being called
         self.now = 0.0  # when the last look at the clock was taken between two bolts
         self.wake: Callable[[], None] = lambda: None
@@ -56,6 +75,18 @@ class Workshop:
         self.lock = Lock()  # held by other threads while they route and post
         self._posted: deque[Callable[[], None]] = deque()
         self._pool: Executor | None = None
+
+    def enter(self) -> bool:
+        """Whether this is the slot's own thread; until it leaves again no other one takes the slot over."""
+        self.inside += 1  # first, so that nobody comes between the look and what relies on it
+        if get_ident() == self.thread:
+            return True
+        self.inside -= 1
+        return False
+
+    def leave(self) -> None:
+        """What was entered is done."""
+        self.inside -= 1
 
     def shared_executor(self, threads: int) -> Executor:
         """The pool of the slot, made when user code first asks for it."""
@@ -327,6 +358,6 @@ class Task:
 def user_frames(error: BaseException) -> Any:
     """The traceback from the first frame that is not ours: the user's own code comes first."""
     found = error.__traceback__
-    while found is not None and found.tb_frame.f_code.co_filename.startswith(PACKAGE):
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         found = found.tb_next
     return found or error.__traceback__

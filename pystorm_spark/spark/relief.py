@@ -13,26 +13,16 @@ import sys
 import threading
 from collections.abc import Callable
 from threading import get_ident
-from types import CodeType, FrameType
 from typing import Any
 
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.slot import Slot
-from pystorm_spark.runtime.task import PACKAGE
-from pystorm_spark.topology.component import BasicBoltExecutor, LambdaBolt, TickAwareBolt
-from pystorm_spark.topology.tuple import Tuple
 
 log = logging.getLogger(__name__)
 
 LOOK_SECS = 0.05
 QUICK_SECS = 10.0  # without a slow `execute`, after which a bolt goes back to the others
 IDLE_SECS = 0.25
-
-# What of the engine may be on the stack between a turn and user code that another thread need not wait for.
-_CALLERS: frozenset[CodeType] = frozenset(
-    function.__code__
-    for function in (BoltTask._execute_all, BasicBoltExecutor.execute, LambdaBolt.execute, TickAwareBolt.execute)
-)
 
 
 class Relief:
@@ -44,7 +34,7 @@ class Relief:
         self._slow_secs = slow_secs
         self._now = slot.clock.monotonic
         self._lock = threading.Lock()  # held while it is decided which thread turns the slot
-        self._seen: Tuple | None = None  # being executed at the last look
+        self._seen: tuple[BoltTask | None, int] = (None, 0)  # the batch that was being executed at the last look
         self._seen_since = 0.0
         self._has_warned = False
         self._has_work: dict[int, threading.Event] = {}  # by thread
@@ -52,25 +42,25 @@ class Relief:
     def take_over(self) -> bool:
         """Make the calling thread the one that turns the slot, if the one that does is held up; whether it is."""
         with self._lock:
-            holder = self._shop.thread
-            found = _executed_by(holder)
-            if found is None or found[1] is not self._seen:
-                self._seen, self._seen_since = found and found[1], self._now()
+            task, now = self._shop.executing, self._now()
+            batch = (task, task.stats.executed if task is not None else 0)
+            if batch != self._seen:
+                self._seen, self._seen_since = batch, now
                 return False
-            if self._now() - self._seen_since < self._slow_secs or not self._may_take_over(found[0]):
+            if task is None or now - self._seen_since < self._slow_secs or not self._may_take_over(task):
                 return False
-            # First the change, then the look that counts: whatever of the engine the holder calls from now on finds
-            # that it is another thread, and if it is in nothing of the engine at this look, it will be in nothing.
-            self._shop.thread = get_ident()
-            found = _executed_by(holder)
-            if found is None or found[1] is not self._seen:
+            # First the change, then the look that counts: whatever only the slot's thread may do, the holder finds
+            # from now on that it is another one; and if it is not at it now, it will not be.
+            holder, self._shop.thread = self._shop.thread, get_ident()
+            if self._shop.inside or self._shop.executing is not task:
                 self._shop.thread = holder
                 return False
-            self._seen = None
+            self._shop.executing = None
+            self._seen = (None, 0)
             has_work = self._has_work[holder] = threading.Event()
-            self._slot.set_aside(found[0], holder, has_work.set)
+            self._slot.set_aside(task, holder, has_work.set)
         gc.enable()  # the turn that is held up may have stopped it
-        log.debug("%s:%d is executed by a thread of its own", found[0].component_id, found[0].task_id)
+        log.debug("%s:%d is executed by a thread of its own", task.component_id, task.task_id)
         return True
 
     def is_relieved(self) -> bool:
@@ -118,21 +108,6 @@ class Relief:
                 bound.component_id,
             )
         return False
-
-
-def _executed_by(thread: int) -> tuple[BoltTask, Tuple] | None:
-    """The bolt task whose user code a thread is in, and the tuple; None where it is anywhere else."""
-    frame: FrameType | None = sys._current_frames().get(thread)
-    while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    if frame is None or frame.f_code not in _CALLERS:
-        return None
-    while frame is not None and frame.f_code is not BoltTask._execute_all.__code__:
-        frame = frame.f_back
-    if frame is None:
-        return None
-    found = frame.f_locals
-    return (found["self"], found["tup"]) if "tup" in found else None
 
 
 def _is_bound(component: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from threading import get_ident
 
@@ -60,7 +59,8 @@ class Turners:
     def _relieve(self, relief: Relief) -> None:
         """Wait until the thread that turns the slot is held up, and turn it in its place."""
         while not relief.take_over():
-            time.sleep(LOOK_SECS)
+            if self._stopping.wait(LOOK_SECS):
+                return
         self._took_over.append(threading.current_thread())
         self._look_out(relief)
         self._work(relief)
