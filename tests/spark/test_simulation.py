@@ -168,6 +168,7 @@ def test_what_is_acked_is_committed_in_what_hypothesis_thinks_of(scenario):
     run(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("point", COMMIT_POINTS)
 def test_a_slot_may_come_to_grief_at_every_point_of_a_commit(point, guarantee):
