@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 RESTARTS_KEY = "topology.slot.max.restarts"
 # A row that waits long is not lost, for then the run would begin anew; emitted again it would be counted twice.
-DEFAULTS = {"topology.enable.message.timeouts": False}
+TIMEOUT_KEY = "topology.message.timeout.secs"
+NEVER_SECS = 1e9  # and not off, which the engine refuses where spouts have a limit of pending rows
 PATIENCE = 3  # message timeouts in which rows are pending and nothing happens
 PROGRESS_SECS = 5.0
 LOOK_SECS = 0.02
@@ -73,7 +74,8 @@ def run_bounded(
     for left in range(restarts, -1, -1):
         try:
             with SparkCluster(spark) as cluster:
-                return _Bounded(cluster, bounded, {**DEFAULTS, **(conf or {}), RESTARTS_KEY: 0}).run(inputs, wanted)
+                run = _Bounded(cluster, bounded, _without_timeouts(conf or {}, resolved), resolved[TIMEOUT_KEY])
+                return run.run(inputs, wanted)
         except (SlotLostError, Disturbed) as exc:
             if not left:
                 raise
@@ -81,16 +83,26 @@ def run_bounded(
     raise AssertionError
 
 
+def _without_timeouts(conf: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """`conf` for one try, in which rows do not time out unless the user wants that."""
+    tried = {**conf, RESTARTS_KEY: 0}
+    if "topology.enable.message.timeouts" not in conf:
+        hangs_after = resolved["topology.execute.timeout.secs"] or 2 * resolved[TIMEOUT_KEY]
+        tried.update({TIMEOUT_KEY: NEVER_SECS, "topology.execute.timeout.secs": hangs_after})
+    return tried
+
+
 class _Bounded:
     """One run from its submit to its end."""
 
-    def __init__(self, cluster: SparkCluster, topology: Topology, conf: Mapping[str, Any]) -> None:
+    def __init__(self, cluster: SparkCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
         self._cluster = cluster
         self._name = f"run-batch-{uuid4().hex}"
         handle = cluster.submit_topology(self._name, conf, topology)
         assert isinstance(handle, SparkTopology)
         self._handle = handle
         self._spouts = topology.spouts
+        self._timeout = timeout  # as the user has it, for what happens when nothing happens
 
     @property
     def _run(self) -> Run:
@@ -133,7 +145,7 @@ class _Bounded:
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
-        patience = PATIENCE * self._handle.conf["topology.message.timeout.secs"]
+        patience = PATIENCE * self._timeout
         last, since = [(0, 0)], time.monotonic()
         while left:
             done, left = wait(left, min(PROGRESS_SECS, patience))
@@ -177,9 +189,8 @@ class _Bounded:
 
     def _drain(self) -> None:
         """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack."""
-        timeout = self._handle.conf["topology.message.timeout.secs"]
         last, since = _counts(self._info()), 0.0
-        while since < timeout:
+        while since < self._timeout:
             counts = _counts(self._info())
             if counts == last and not self._run.is_moving() and all(sent == executed for sent, executed in counts):
                 return

@@ -223,7 +223,7 @@ class Slow(Split):
 
 def test_a_row_that_waits_for_longer_than_the_timeout_is_counted_once(spark):
     texts, df = sentences(spark, 60)
-    conf = {"topology.workers": 1, "topology.message.timeout.secs": 1}
+    conf = {"topology.workers": 1, "topology.message.timeout.secs": 1, "topology.max.spout.pending": 40}
 
     result = run_batch(spark, word_count(split=Slow()), {"sentences": df}, ["count"], conf)
 
