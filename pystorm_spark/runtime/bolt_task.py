@@ -61,7 +61,7 @@ class Relieved(Exception):  # noqa: N818 - told to a thread, not an error
 class BoltTask(Task):
     """One instance of a bolt with its queue."""
 
-    __slots__ = ("_at", "_batch", "_execute", "_restart", "_ticks", "backlog", "bolt", "inbox")
+    __slots__ = ("_at", "_batch", "_execute", "_restart", "_ticks", "backlog", "bolt", "inbox", "is_apart")
 
     def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop, bolt: Bolt) -> None:
         super().__init__(task_id, component_id, conf, shop)
@@ -73,6 +73,7 @@ class BoltTask(Task):
         self._at = 0
         self._batch = 1
         self._ticks = 0  # in the queue
+        self.is_apart = False  # being executed by a thread of its own
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
         self.committed = committed_of(bolt)
         self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
@@ -136,9 +137,11 @@ class BoltTask(Task):
 
     def run_aside(self, began: float) -> None:
         """Execute a batch in a thread of the task's own."""
+        self.is_apart = True
         with self.shop.lock:
             batch = self._next_batch()
         self._run_batch(batch, began)
+        self.is_apart = False
 
     def _run_batch(self, batch: list[Tuple], began: float) -> float:
         """Execute `batch` and count it; when it was done."""

@@ -394,12 +394,17 @@ class Slot:
         """Leave a bolt to a thread of its own, which is woken when there is something to execute."""
         self._turned = [other for other in self._turned if other is not task]
         self._aside = {**self._aside, thread: (task, wake)}
+        task.is_apart = True
 
     def bring_back(self, task: BoltTask) -> None:
         """Run a bolt in turns again; its own thread has left it."""
         self._aside = {thread: aside for thread, aside in self._aside.items() if aside[0] is not task}
         apart = [other for other, _ in self._aside.values()]
         self._turned = [other for other in self.bolts if other not in apart]
+
+    def is_at_work(self) -> bool:
+        """Whether there is something that shows in no count yet: frames to be taken, or the work of other threads."""
+        return self.outbox.has_frames() or self.shop.has_posted() or any(task.is_apart for task in self.bolts)
 
     def work_done(self) -> int:
         """How many tuples the spouts have emitted and the bolts have executed."""

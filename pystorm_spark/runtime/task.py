@@ -104,6 +104,9 @@ class Workshop:
         self._posted.append(call)
         self.wake()
 
+    def has_posted(self) -> bool:
+        return bool(self._posted)
+
     def run_posted(self) -> bool:
         """Make the posted calls; whether there were any."""
         ran = bool(self._posted)

@@ -35,7 +35,7 @@ class SlotLink:
         self.heard_at = time.monotonic()
         self.tasks: list[Any] = []  # [component, counts, errors] of each of its tasks, as last heard
         self.inbox_bytes = 0
-        self.has_frames = False  # for other slots
+        self.is_at_work = False  # has frames for other slots, or a thread beside its own
         self.doing = ""  # which call of user code it is about to make, where it tells
         self.epoch = 0  # in which it was started
         self.state = "starting"  # then ready, then stopped, failed, lost or surplus
@@ -170,7 +170,7 @@ class Control:
             return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
-            link.has_frames = message["has_frames"]
+            link.is_at_work = message["is_at_work"]
         if message["kind"] == "crashed":
             link.doing = ""  # its reason says all
         self._listener.on_message(link, message)

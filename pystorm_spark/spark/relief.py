@@ -73,6 +73,7 @@ class Relief:
 
         `tell` is told when an `execute` begins, and 0 when it has ended.
         """
+        task.is_apart = False  # what the thread was held up by is done
         slow_at = self._now()
         has_work = self._has_work[get_ident()]
         while goes_on():

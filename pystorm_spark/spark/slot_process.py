@@ -347,8 +347,7 @@ class SlotProcess:
             [task.component_id, asdict(task.counted()), [list(vars(error).values()) for error in task.errors]]
             for task in self.slot.tasks.values()
         ]
-        has_frames = self.slot.outbox.has_frames()
-        return {"tasks": tasks, "inbox_bytes": self.slot.inbox_bytes(), "has_frames": has_frames}
+        return {"tasks": tasks, "inbox_bytes": self.slot.inbox_bytes(), "is_at_work": self.slot.is_at_work()}
 
     # Watching.
 

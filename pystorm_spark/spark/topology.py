@@ -208,13 +208,13 @@ class Run:
                     tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
 
     def is_moving(self) -> bool:
-        """Whether frames are on their way from slot to slot, or a slot is not there.
+        """Whether a slot is at work, frames are on their way from slot to slot, or a slot is not there.
 
         A job that came and went meanwhile shows in `jobs`.
         """
         self._ask()
         links = self._links()
-        waiting = any(link.state != "ready" or link.has_frames or link.inbox_bytes for link in links)
+        waiting = any(link.state != "ready" or link.is_at_work or link.inbox_bytes for link in links)
         return self._exchanging or waiting or len(links) < len(self.driver.slots)
 
     def _ask(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.components import wait_until
-from tests.spark.processes import slot_processes
+from tests.spark.processes import XDIST_WORKER, slot_processes
 
 pytestmark = pytest.mark.spark
 
@@ -45,7 +45,8 @@ def start(script, folder):
 
 
 def _environ():
-    return {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYSPARK_PYTHON") if name in os.environ}
+    kept = ("PATH", "HOME", "JAVA_HOME", "PYSPARK_PYTHON", XDIST_WORKER)
+    return {name: os.environ[name] for name in kept if name in os.environ}
 
 
 def runs(folder):

@@ -154,7 +154,8 @@ def test_a_driver_that_is_killed_is_started_again_and_goes_on_from_the_last_comm
 
 def test_exchanges_go_on_while_a_commit_waits_for_a_slow_bolt(cluster, journal, tmp_path):
     gate = tmp_path / "gate"
-    cluster.submit_topology("counting", CONF, counting(100_000, journal, BlocksOnce(50, str(gate), journal)))
+    conf = {**CONF, "topology.execute.slow.secs": 0}  # else it would not wait
+    cluster.submit_topology("counting", conf, counting(100_000, journal, BlocksOnce(50, str(gate), journal)))
     wait_until(lambda: journal.noted("blocked"))
     run = cluster._find("counting").run
     wait_until(lambda: run.driver._round is not None)
