@@ -17,7 +17,7 @@ from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.wire import MISSED, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
-HOLD_SECS = 0.25  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
+HOLD_SECS = 0.4  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
 HOLD_STEP_SECS = 0.01
 LINGER_SECS = 0.02  # at most, for what an exchange has brought to be executed: its acks then need no other exchange
 LINGER_STEP_SECS = 0.001
