@@ -74,15 +74,7 @@ class Run:
         await_executors(session.sparkContext, plan.slots)
         self._folder = private_folder(parent) if is_local(session) else None
         own_host, known_as = ("", "") if self._folder else driver_hosts(session)
-        limit = plan.conf["topology.slot.inbox.max.bytes"]
-        try:
-            self._control = Control(self._folder, own_host, limit, self)
-        except OSError as exc:
-            raise StormError(
-                f"the driver cannot listen at {own_host!r} ({exc}); set spark.driver.bindAddress to an address of its "
-                "own machine at which executors reach it"
-            ) from exc
-        address = self._control.address
+        self._control = self._listen(own_host)
         token = self._control.token
         restarts = plan.conf["topology.slot.max.restarts"]
         self.driver = Driver(
@@ -94,18 +86,7 @@ class Run:
             start_secs=self._start_secs,
             keeper=self._checkpoint,
         )
-        self._launch = Launch(
-            address if self._folder else Address(known_as, address.port),
-            token,
-            str(self._folder) if self._folder else None,
-            process_id(os.getpid()),
-            home(),
-            str(parent),
-            tuple(path or str(Path.cwd()) for path in sys.path),
-            str(Path.cwd()),
-            dict(os.environ),
-            log_level(),
-        )
+        self._launch = self._launch_from(known_as, parent)
         self.feeders = {
             id_: Feeder(self.driver, token, plan.tasks[id_], plan.slot_of)
             for id_, spec in plan.specs.items()
@@ -119,6 +100,32 @@ class Run:
         self._answered = threading.Condition()
         self.past = past  # of slots that are gone, those of earlier runs included
         self._counting = threading.Lock()
+
+    def _listen(self, host: str) -> Control:
+        limit = self._plan.conf["topology.slot.inbox.max.bytes"]
+        try:
+            return Control(self._folder, host, limit, self)
+        except OSError as exc:
+            raise StormError(
+                f"the driver cannot listen at {host!r} ({exc}); set spark.driver.bindAddress to an address of its own "
+                "machine at which executors reach it"
+            ) from exc
+
+    def _launch_from(self, known_as: str, parent: Path) -> Launch:
+        """What a slot's process is started with."""
+        address = self._control.address
+        return Launch(
+            address if self._folder else Address(known_as, address.port),
+            self._control.token,
+            str(self._folder) if self._folder else None,
+            process_id(os.getpid()),
+            home(),
+            str(parent),
+            tuple(path or str(Path.cwd()) for path in sys.path),
+            str(Path.cwd()),
+            dict(os.environ),
+            log_level(),
+        )
 
     # What the driver's loop needs.
 
