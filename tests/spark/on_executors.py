@@ -103,9 +103,9 @@ KINDS = [faults.KilledAfterTaking, faults.RaisesAfterTaking, faults.LosesShuffle
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tasks_that_spark_runs_again_lose_and_repeat_nothing(cluster, journal, tmp_path, monkeypatch, kind):
-    run_again = faults.put_in(monkeypatch, kind, tmp_path / "faults")
+    run_again = faults.put_in(monkeypatch, kind, tmp_path / "faults", times=5)
     conf = {**WORKERS, "topology.message.timeout.secs": 600}  # a tuple that is lost is not seen again
-    cluster.submit_topology("again", conf, steady(200, journal))
+    cluster.submit_topology("again", conf, steady(200, journal, rate=20))  # outlasts faults that hit empty exchanges
     wait_until(lambda: len(journal.noted("acked")) >= 200)
 
     assert run_again() >= 1
