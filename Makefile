@@ -43,7 +43,7 @@ $(STAMP): setup.cfg setup.py Makefile pystorm_spark/_core.c
 
 test: $(STAMP) ## run all tests
 	@$(PYTEST) -n auto -m 'not spark' $(ARGS) $(OR_NONE)
-	@$(WITH_JAVA) $(PYTEST) -n 2 --dist loadfile -m spark $(ARGS) $(OR_NONE)
+	@$(WITH_JAVA) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m spark $(ARGS) $(OR_NONE)
 
 test-pure: $(STAMP) ## run the tests that need no Spark: seconds
 	@$(PYTEST) -n auto -m 'not spark and not slow' $(ARGS)

@@ -9,3 +9,8 @@ from tests.spark.conftest import spark  # noqa: F401 - the one session of all te
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_collection_modifyitems(items):
+    """The behaviour tests last: they are many short ones, and fill what files of few long ones leave of a process."""
+    items.sort(key=lambda item: item.path.parent.name == "behaviour")
