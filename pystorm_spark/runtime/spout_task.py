@@ -18,6 +18,7 @@ from pystorm_spark.runtime.spout_collector import SpoutCollector
 from pystorm_spark.runtime.task import Task, Workshop
 from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root
 from pystorm_spark.topology.component import Spout
+from pystorm_spark.topology.durable import BatchSpout
 from pystorm_spark.topology.hooks import SpoutAckInfo, SpoutFailInfo
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,9 @@ class SpoutTask(Task):
         self._pause_secs = 0.0
         self._active = False
         self._burst = 1
+        self._next_tuples, self._call_ack = self._call_next_tuple, self._call_each_ack
+        if isinstance(spout, BatchSpout):
+            self._next_tuples, self._call_ack = spout.next_tuples, self._call_acked
         self._hears_ack = _overrides(spout, "ack")
         self._wants_outcomes = self._hears_ack or _overrides(spout, "fail")
 
@@ -89,8 +93,8 @@ class SpoutTask(Task):
         if not self._active or collector.now < self._paused_until:
             return 0
         self.shop.running = self
-        before = emits = collector.emits
-        next_tuple, newest = self.spout.next_tuple, self.pending.newest
+        before = collector.emits
+        newest = self.pending.newest
         room = self._limit - (len(self.pending) - len(newest))
         if self.held is not None:
             room -= len(self.held)
@@ -98,16 +102,10 @@ class SpoutTask(Task):
         while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
             burst = min(most, self._burst, room - len(newest))
             try:
-                for _ in range(burst):
-                    next_tuple()
-                    emits += 1
-                    if collector.emits != emits:  # none, or several at once: is there still room?
-                        break
+                empty = 0 if self._next_tuples(burst) else empty + 1
             except BaseException as exc:
                 self._pause(exc)
                 break
-            empty = empty + 1 if collector.emits < emits else 0
-            emits = collector.emits
             self._pause_secs = 0.0
             most -= burst
             now = self.clock.monotonic()
@@ -115,6 +113,17 @@ class SpoutTask(Task):
             self._burst = max(1, self._burst // 2) if slow else min(MAX_BURST, 2 * self._burst)
             collector.now = now
         return collector.emits - before
+
+    def _call_next_tuple(self, most: int) -> bool:
+        """Call `next_tuple` up to `most` times; whether the last call has emitted anything."""
+        next_tuple, collector = self.spout.next_tuple, self.collector
+        emits = collector.emits
+        for _ in range(most):
+            next_tuple()
+            emits += 1
+            if collector.emits != emits:  # none, or several at once: is there still room?
+                break
+        return collector.emits >= emits
 
     def wants_commit(self) -> bool:
         """Whether so much waits for a commit that there will soon be no room for more."""
@@ -233,6 +242,15 @@ class SpoutTask(Task):
         self.collector.bucket = self.pending.newest
         self._ledger.rotate()
 
+    def forget_pending(self) -> None:
+        """What is pending is of no interest any more: the spout hears nothing of it."""
+        self.acked, self._failed = [], []
+        for root in list(self.pending):
+            self.settle(root, acked=True)
+        self.acked = []
+        if self.held is not None:
+            self.held.rollback()
+
     def fail_pending(self) -> None:
         """Fail every pending root now, and all that waits for a commit: what was in flight is lost."""
         self.tell_outcomes()
@@ -276,7 +294,11 @@ class SpoutTask(Task):
         if self.task_hooks:
             self._tell_hooks(failed, self.clock.monotonic(), False)
 
-    def _call_ack(self, message_ids: list[Any]) -> None:
+    def _call_acked(self, message_ids: list[Any]) -> None:
+        assert isinstance(self.spout, BatchSpout)
+        self.guard(self.spout.acked, "acked", message_ids)
+
+    def _call_each_ack(self, message_ids: list[Any]) -> None:
         ack, left = self.spout.ack, iter(message_ids)
         while True:
             try:

@@ -7,10 +7,11 @@ of its own, its round, and what belongs to an older one is refused.
 
 from __future__ import annotations
 
+import itertools
 import logging
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 DEAD_LOGGED = 10  # of one task and batch
 
 RowId = tuple[str, int, int, int]  # component, batch, partition, number of the row in it
-NOTHING: Any = (None, None)
 
 
 class Chunk(NamedTuple):
@@ -56,25 +56,26 @@ class FedSpout(BatchSpout):
 
     # The slot's process.
 
-    def connect(self, tell: Callable[..., None]) -> None:
+    def connect(self, tell: Callable[..., None], forget_pending: Callable[[], None]) -> None:
         """There is a driver that feeds this task; `tell` sends it a message."""
         self._tell = tell
+        self._forget_pending = forget_pending
         self._lock = Lock()
         self._codec = ValueCodec()
         self._round = 0
         self._staged: dict[tuple[int, int], dict[int, Chunk]] = {}  # {(partition, attempt): {number: chunk}}
-        self._begin(0, 0, 0)
+        self._begin(0, 0, [])
 
-    def _begin(self, batch: int, round_: int, rows: int) -> None:
+    def _begin(self, batch: int, round_: int, released: list[tuple[int, Chunk]]) -> None:
         self._batch = batch
         self._released_round = round_
-        self._rows = self._left = rows
-        self._chunks: deque[tuple[int, Chunk]] = deque()  # (partition, rows) to be emitted
-        self._fresh: Iterator[tuple[RowId, list[Any]]] = iter(())  # the rows of the chunk that is being emitted
-        self._open: dict[RowId, list[Any]] = {}  # rows of chunks that have been begun, until they are done
+        self._released = released  # (partition, rows), in order
+        self._left = sum(chunk.rows for _, chunk in released)
+        self._fresh = itertools.chain.from_iterable(itertools.starmap(self._rows_of, released))
         self._again: deque[RowId] = deque()
         self._failures: dict[RowId, int] = {}
         self._dead = Shelf(self._codec)
+        self._unpacked: tuple[Chunk | None, list[list[Any]]] = (None, [])  # the last one that rows were looked up in
 
     def stage(self, round_: int, partition: int, attempt: int, number: int, chunk: Chunk) -> bool:
         """Put aside what a Spark task has brought; whether it is of the newest round. Any thread may call it."""
@@ -94,9 +95,10 @@ class FedSpout(BatchSpout):
         found = [(partition, staged.get((partition, attempt), {}), chunks) for partition, attempt, chunks in parts]
         if any(len(part) != chunks for _, part, chunks in found):
             raise StormError(f"round {round_} of batch {batch} is not what was put aside")
+        if self._left:  # rows of a round that was in vain: another row may have the same id now
+            self._forget_pending()
         chunks = [(partition, part[number]) for partition, part, _ in sorted(found) for number in sorted(part)]
-        self._begin(batch, round_, sum(chunk.rows for _, chunk in chunks))
-        self._chunks.extend(chunks)
+        self._begin(batch, round_, chunks)
 
     def dead_rows(self, round_: int) -> Shelf | None:
         """The rows of a round that have failed too often; None if it is not the last one."""
@@ -122,58 +124,62 @@ class FedSpout(BatchSpout):
         self._emit = collector.emit
         self._limit: int | None = conf["topology.max.replays"]
 
-    def next_tuple(self) -> None:
-        if self._again:
-            row_id = self._again.popleft()
-            row = self._open.get(row_id)
-        else:
-            row_id, row = next(self._fresh, NOTHING)
-        if row is None:
-            if self._chunks:
-                self._begin_chunk(*self._chunks.popleft())
-                self.next_tuple()
-            return
-        try:
-            self._emit(row, message_id=row_id)
-        except Exception as exc:  # also of a grouping of the user's own
-            self._bury(row_id, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
+    def next_tuples(self, most: int) -> bool:
+        emit = self._emit
+        count = 0
+        for row_id, row in itertools.islice(itertools.chain(self._rows_again(), self._fresh), most):
+            count += 1
+            try:
+                emit(row, message_id=row_id)
+            except BaseException as exc:  # of a grouping of the user's own, whatever it is: the row must be settled
+                self._bury(row_id, row, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
+        return count == most
 
-    def _begin_chunk(self, partition: int, chunk: Chunk) -> None:
-        rows = chunk.unpacked(self._codec)
+    def _rows_of(self, partition: int, chunk: Chunk) -> Iterator[tuple[RowId, list[Any]]]:
         numbers = range(chunk.first, chunk.first + chunk.rows)
-        where = repeat(self._component), repeat(self._batch), repeat(partition)
-        begun = dict(zip(zip(*where, numbers), rows, strict=True))  # noqa: B905 - the first ones go on for ever
-        self._open.update(begun)
-        self._fresh = iter(begun.items())
+        where = itertools.repeat(self._component), itertools.repeat(self._batch), itertools.repeat(partition)
+        ids = zip(*where, numbers)  # noqa: B905 - the first ones go on for ever
+        return zip(ids, chunk.unpacked(self._codec), strict=True)
 
-    def ack(self, message_id: RowId) -> None:
-        if self._open.pop(message_id, None) is not None:
-            self._done()
+    def _rows_again(self) -> Iterator[tuple[RowId, list[Any]]]:
+        while self._again:
+            row_id = self._again.popleft()
+            yield row_id, self._row(row_id)
+
+    def _row(self, row_id: RowId) -> list[Any]:
+        """A row that was emitted before, as it came."""
+        place = row_id[2:]
+        after = bisect_right(self._released, place, key=lambda released: (released[0], released[1].first))
+        chunk = self._released[after - 1][1]
+        if self._unpacked[0] is not chunk:
+            self._unpacked = chunk, chunk.unpacked(self._codec)
+        return list(self._unpacked[1][place[1] - chunk.first])
+
+    def acked(self, message_ids: Sequence[RowId]) -> None:
+        self._settle(len(message_ids))
 
     def fail(self, message_id: RowId) -> None:
-        if message_id not in self._open:
-            return
         why = self._collector.why
         if why != IN_FLIGHT:  # which is no fault of the row
             failures = self._failures[message_id] = self._failures.get(message_id, 0) + 1
             if self._limit is not None and failures > self._limit:
-                self._bury(message_id, why)
+                self._bury(message_id, self._row(message_id), why)
                 return
         self._again.append(message_id)
 
-    def _bury(self, row_id: RowId, why: str) -> None:
-        row = self._open.pop(row_id)
+    def _bury(self, row_id: RowId, row: list[Any], why: str) -> None:
         if self._dead.count < DEAD_LOGGED:
             component, batch, partition, number = row_id
             log.warning(
                 "%s: row %d of partition %d in batch %d is a dead letter: %s", component, number, partition, batch, why
             )
         self._dead.add([*row_id, why, row])
-        self._done()
+        self._settle(1)
 
-    def _done(self) -> None:
-        self._left -= 1
+    def _settle(self, rows: int) -> None:
+        self._left -= rows
         if not self._left:
+            self._released = []
             assert self._tell is not None
             self._tell("settled", task=self._task, round=self._released_round, dead=self._dead.count)
 

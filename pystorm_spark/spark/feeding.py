@@ -25,11 +25,15 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_batches import CHUNK_ROWS, column_kinds, row_batches
+from pystorm_spark.spark.row_batches import column_kinds, row_batches
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
 
+CHUNK_ROWS = 500  # of a DataFrame of which nobody knows how large it is
+FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk; larger ones would be no faster
+MOST_BYTES = 8 << 20
+CHUNKS = 8  # for each task and batch, so that all have about the same to do
 LOST_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
 
 
@@ -44,6 +48,7 @@ class Handing:
     round_: int
     token: bytes
     kinds: str  # of the columns, if the rows come as Arrow batches
+    chunk_rows: int
     tasks: tuple[int, ...]  # of the spout, over which chunks are dealt
     addresses: dict[int, Address]  # of the slots of those tasks that are fed
 
@@ -54,18 +59,19 @@ class Handing:
         """Hand the rows of a partition over; what each task has got, or None if one cannot be reached."""
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
-        got: dict[int, list[int]] = {}  # {task: [chunks, rows]}
+        got: dict[int, list[int]] = {}  # {task: [chunks, rows, bytes]}
         reached, first = True, 0
         # All rows are taken in any case: a Python worker with input left cannot be used again.
         for number, (count, chunk) in enumerate(self._chunks(rows)):
             task = self.tasks[(partition + number) % len(self.tasks)]
             if reached and task in self.addresses:
-                packed = [first, count, self._packed(chunk), self.kinds]
-                request = ["feed", task, self.round_, partition, attempt, number, packed]
+                packed = self._packed(chunk)
+                request = ["feed", task, self.round_, partition, attempt, number, [first, count, packed, self.kinds]]
                 reached = ask(self.addresses[task], self.token, request)[0] == "ok"
-                counts = got.setdefault(task, [0, 0])
+                counts = got.setdefault(task, [0, 0, 0])
                 counts[0] += 1
                 counts[1] += count
+                counts[2] += len(packed)
             first += count
         yield partition, attempt, got if reached else None
 
@@ -75,7 +81,7 @@ class Handing:
             yield from ((row_count(batch), batch) for batch in rows)
             return
         left = iter(rows)
-        while chunk := list(itertools.islice(left, CHUNK_ROWS)):
+        while chunk := list(itertools.islice(left, self.chunk_rows)):
             yield len(chunk), chunk
 
     def _packed(self, chunk: Any) -> bytes:
@@ -88,11 +94,12 @@ class Handing:
 class Rows:
     """The rows that are fed, as often as that is needed."""
 
-    def __init__(self, df: DataFrame, fields: Sequence[str]) -> None:
+    def __init__(self, df: DataFrame, fields: Sequence[str], chunk_rows: int = CHUNK_ROWS) -> None:
         self._df = df.select([F.col(f"`{field}`") for field in fields])
+        self.chunk_rows = chunk_rows
         self.kinds = column_kinds(self._df)
         # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
-        self._rdd = row_batches(self._df) if self.kinds else self._df.rdd.map(tuple)
+        self._rdd = row_batches(self._df, chunk_rows) if self.kinds else self._df.rdd.map(tuple)
 
     def partitions(self) -> int:
         return self._rdd.getNumPartitions()
@@ -112,10 +119,11 @@ class Rows:
 class Share:
     """What one task has got of a batch."""
 
-    def __init__(self, link: SlotLink, round_: int, rows: int) -> None:
+    def __init__(self, link: SlotLink, round_: int, rows: int, size: int) -> None:
         self.link = link
         self.round = round_
         self.rows = rows
+        self.size = size  # of these in bytes
         self.dead = 0
         self.is_settled = rows == 0
 
@@ -134,6 +142,16 @@ class Feeder:
         self._slot_of = slot_of
         self._rounds = itertools.count(1)
         self._shares: dict[int, Share] = {}
+
+    def chunk_rows(self) -> int:
+        """How many rows of the next batch to hand over at once, if it is like the last one."""
+        shares = self._shares.values()
+        rows = sum(share.rows for share in shares)
+        if not rows:
+            return CHUNK_ROWS
+        row_bytes = sum(share.size for share in shares) / rows
+        fitting = min(rows // (CHUNKS * len(self._tasks)), int(MOST_BYTES / row_bytes))
+        return max(FEWEST_ROWS, min(MOST_ROWS, fitting))
 
     def on_settled(self, link: SlotLink, message: dict[str, Any]) -> None:
         """A task has settled its share; called in the threads that listen to slots."""
@@ -176,8 +194,8 @@ class Feeder:
         for task in tasks:
             link = links[self._slot_of[task]]
             own = [[partition, attempt, got[task][0]] for partition, attempt, got in parts if task in got]
-            count = sum(got[task][1] for _, _, got in parts if task in got)
-            self._shares[task] = Share(link, round_, count)
+            count, size = (sum(got[task][each] for _, _, got in parts if task in got) for each in (1, 2))
+            self._shares[task] = Share(link, round_, count, size)
             if count:
                 link.tell("release", task=task, batch=batch, round=round_, parts=own)
 
@@ -185,10 +203,11 @@ class Feeder:
         self, rows: Rows, partitions: Sequence[int] | None, tasks: Sequence[int], links: list[SlotLink]
     ) -> tuple[int, list[Any]] | None:
         addresses = {task: links[self._slot_of[task]].address for task in tasks}
-        if None in addresses.values():
+        known = {task: address for task, address in addresses.items() if address is not None}
+        if len(known) < len(addresses):
             return None
         round_ = next(self._rounds)
-        handing = Handing(round_, self._token, rows.kinds, self._tasks, addresses)  # type: ignore[arg-type]
+        handing = Handing(round_, self._token, rows.kinds, rows.chunk_rows, self._tasks, known)
         try:
             parts = rows.hand_over(handing, partitions)
         except SPARK_ERRORS as exc:

@@ -22,7 +22,6 @@ from pyspark.sql.types import (
 
 from pystorm_spark.spark.arrow_rows import BITS, BYTES, TEXT
 
-CHUNK_ROWS = 500  # of a batch; larger ones would be no faster, and dealt less evenly
 KINDS: dict[type[DataType], str] = {
     BinaryType: BYTES,
     BooleanType: BITS,
@@ -44,11 +43,11 @@ def column_kinds(df: DataFrame) -> str:
     return "".join(kinds) if all(kinds) and df.sparkSession.conf.get(CODEC_KEY, "none") == "none" else ""
 
 
-def row_batches(df: DataFrame) -> RDD[Any]:
-    """The rows of `df` as Arrow batches of at most `CHUNK_ROWS`."""
+def row_batches(df: DataFrame, most: int) -> RDD[Any]:
+    """The rows of `df` as Arrow batches of at most `most`."""
     conf = df.sparkSession.conf
     before = conf.get(SIZE_KEY) or ""
-    conf.set(SIZE_KEY, CHUNK_ROWS)
+    conf.set(SIZE_KEY, most)
     try:
         batches = df._jdf.toArrowBatchRdd().toJavaRDD()
     finally:

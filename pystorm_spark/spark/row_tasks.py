@@ -20,7 +20,7 @@ class RowTasks:
         self._bolts: dict[int, KeepingBolt] = {}
         for task_id, task in slot.tasks.items():
             if isinstance(task, SpoutTask) and isinstance(task.spout, FedSpout):
-                task.spout.connect(tell)
+                task.spout.connect(tell, task.forget_pending)
                 self._spouts[task_id] = task.spout
             elif isinstance(task, BoltTask) and isinstance(task.bolt, KeepingBolt):
                 task.bolt.connect()

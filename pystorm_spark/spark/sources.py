@@ -98,7 +98,7 @@ class SourceQuery:
 
     def _feed(self, df: DataFrame, batch: int) -> None:
         try:
-            shares = self._feeder.feed(Rows(df, self._source.fields), batch)
+            shares = self._feeder.feed(Rows(df, self._source.fields, self._feeder.chunk_rows()), batch)
             self._source.write_dead_letters(batch, shares, self._token)
         except BaseException as exc:
             if self._stopping is not None or isinstance(exc, Stopped):

@@ -83,6 +83,20 @@ class BatchSpout(Spout):
     def batch_of(self, message_id: Any) -> Any:
         """Which batch a message belongs to; there is one at a time."""
 
+    @abstractmethod
+    def next_tuples(self, most: int) -> bool:
+        """Emit up to `most` tuples; whether there may be more."""
+
+    @abstractmethod
+    def acked(self, message_ids: Sequence[Any]) -> None:
+        """All of these are acked."""
+
+    def next_tuple(self) -> None:
+        self.next_tuples(1)
+
+    def ack(self, message_id: Any) -> None:
+        self.acked([message_id])
+
 
 def committed_of(component: Component) -> CommittedBolt | None:
     """`component` if its work is committed, or the bolt it wraps whose work is."""

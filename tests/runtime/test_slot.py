@@ -418,6 +418,20 @@ def test_a_frame_that_comes_twice_makes_no_false_ack():
     assert not mesh.leftovers()
 
 
+def test_what_is_forgotten_is_neither_acked_nor_failed():
+    mesh = web_mesh(slots=2)
+    emit_to_bolts(mesh, 0, message_id="near")
+    emit_to_bolts(mesh, 1, message_id="far")
+
+    mesh.task("spout").forget_pending()
+    ack(mesh, 0, "root")
+    fail(mesh, 1, "root")
+    mesh.advance(3 * TIMEOUT_SECS)
+
+    assert told(mesh) == []
+    assert not mesh.leftovers()
+
+
 def test_a_slot_that_was_held_up_gives_new_tuples_their_whole_timeout():
     mesh = web_mesh(slots=1)
     mesh.clock.now = 2 * TIMEOUT_SECS - 1  # No turn for that long: the rotation is late.

@@ -32,7 +32,7 @@ def test_what_is_cut_off_is_an_error():
 @pytest.mark.spark
 @pytest.mark.parametrize("wide", ["false", "true"], ids=["narrow", "wide"])
 def test_values_are_those_that_pyspark_gives(spark, wide):
-    from pystorm_spark.spark.row_batches import CHUNK_ROWS, column_kinds, row_batches
+    from pystorm_spark.spark.row_batches import column_kinds, row_batches
 
     columns = [
         "id",
@@ -50,11 +50,11 @@ def test_values_are_those_that_pyspark_gives(spark, wide):
     df = spark.range(-400, 803, 1, 2).selectExpr(*columns, *gaps, "CAST(null AS string)")
     spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", wide)
     try:
-        batches = row_batches(df).collect()
+        batches = row_batches(df, 500).collect()
     finally:
         spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
 
-    assert [row_count(batch) for batch in batches] == [CHUNK_ROWS, 101, CHUNK_ROWS, 102]
+    assert [row_count(batch) for batch in batches] == [500, 101, 500, 102]
     rows = [row for batch in batches for row in rows_of(batch, column_kinds(df))]
     wanted = [list(row) for row in df.collect()]
     assert rows == wanted
@@ -66,7 +66,7 @@ def test_the_session_is_left_as_it_was(spark):
     from pystorm_spark.spark.row_batches import SIZE_KEY, row_batches
 
     before = spark.conf.get(SIZE_KEY)
-    row_batches(spark.range(10))
+    row_batches(spark.range(10), 5)
 
     assert spark.conf.get(SIZE_KEY) == before
 

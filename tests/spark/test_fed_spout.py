@@ -26,10 +26,14 @@ class Fed:
     def __init__(self, max_replays=1):
         self.told = []
         self.spout = FedSpout(["n"])
-        self.spout.connect(lambda kind, **content: self.told.append((kind, content)))
+        self.forgotten = 0
+        self.spout.connect(lambda kind, **content: self.told.append((kind, content)), self.forget)
         self.collector = RecordingCollector()
         self.collector.why = "bolt:1 failed it"
         self.spout.open({"topology.max.replays": max_replays}, Context, self.collector)
+
+    def forget(self):
+        self.forgotten += 1
 
     def emitted(self):
         for _ in range(10):
@@ -93,11 +97,82 @@ def test_the_driver_is_told_when_every_row_is_acked(fed):
 
     fed.spout.ack(ids[0])
     assert fed.told == []
-    fed.spout.ack(ids[0])  # a second emission of the same row
-    assert fed.told == []
     fed.spout.ack(ids[1])
 
     assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+
+
+def test_acks_may_come_many_at_once(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1], [2], [3]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+    ids = [row_id for row_id, _ in fed.emitted()]
+
+    fed.spout.acked(ids)
+
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+
+
+def test_no_more_rows_are_emitted_than_there_is_room_for(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1], [2]))
+    fed.spout.stage(1, 0, 100, 1, packed([3], first=2))
+    fed.spout.release(0, 1, [(0, 100, 2)])
+
+    assert fed.spout.next_tuples(1)
+    assert len(fed.collector.emitted) == 1
+    assert not fed.spout.next_tuples(64)
+    assert [emitted.values for emitted in fed.collector.emitted] == [[1], [2], [3]]
+
+
+def test_a_failed_row_is_found_among_the_chunks_and_comes_before_new_ones(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([10], [11]))
+    fed.spout.stage(1, 0, 100, 5, packed([60], [61], first=50))
+    fed.spout.stage(1, 2, 101, 0, packed([20], [21]))
+    fed.spout.release(0, 1, [(0, 100, 2), (2, 101, 1)])
+    fed.spout.next_tuples(5)
+    fed.collector.emitted.clear()
+
+    for row_id in (("rows", 0, 0, 51), ("rows", 0, 2, 0), ("rows", 0, 0, 0)):
+        fed.spout.fail(row_id)
+
+    assert [values for _, values in fed.emitted()] == [[61], [20], [10], [21]]
+
+
+def test_a_row_that_was_changed_by_whoever_got_it_is_emitted_again_as_it_came(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+    ((row_id, values),) = fed.emitted()
+    values.append("mine")
+
+    fed.spout.fail(row_id)
+
+    assert fed.emitted() == [(row_id, [1])]
+
+
+def test_what_is_pending_of_a_round_in_vain_is_forgotten(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+    fed.emitted()
+    assert fed.forgotten == 0
+
+    fed.spout.stage(2, 0, 101, 0, packed([2]))
+    fed.spout.release(0, 2, [(0, 101, 1)])
+
+    assert fed.forgotten == 1
+    assert fed.emitted() == [(("rows", 0, 0, 0), [2])]
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_row_that_cannot_be_emitted_is_a_dead_letter(fed, monkeypatch, error):
+    def emit(values, message_id):
+        raise error("no task for it")
+
+    monkeypatch.setattr(fed.spout, "_emit", emit)
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+
+    fed.spout.next_tuple()
+
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
 
 
 def test_a_row_that_fails_too_often_is_a_dead_letter_and_counts_as_done(fed):

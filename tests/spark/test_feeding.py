@@ -20,21 +20,23 @@ class Deaf:
 class ScriptedRows:
     """Rows of two partitions, one for each task; remembers whom they were handed to."""
 
-    def __init__(self, determinate=True, unreached=0):
+    kinds = "q"
+    chunk_rows = 500
+
+    def __init__(self, determinate=True, unreached=0, count=10, size=100):
         self.determinate, self.unreached = determinate, unreached
+        self.got = [1, count, size]
         self.handed = []
 
     def is_determinate(self):
         return self.determinate
 
-    kinds = "q"
-
     def hand_over(self, handing, partitions):
         tasks = sorted(handing.addresses)
         self.handed.append(tasks)
         if len(self.handed) <= self.unreached:
-            return [(0, 100, {3: [1, 10]}), (1, 101, None)]
-        return [(task, 100 + task, {task: [1, 10]}) for task in tasks]
+            return [(0, 100, {3: self.got}), (1, 101, None)]
+        return [(task, 100 + task, {task: self.got}) for task in tasks]
 
 
 class ScriptedDriver:
@@ -79,11 +81,15 @@ def lost(slot):
     return lambda driver: driver.lose(slot)
 
 
-def fed(rows, *script):
-    """{task: its share} when `script` has happened."""
+def feeder(*script):
     driver = ScriptedDriver(*script)
     driver.feeder = Feeder(driver, b"token", TASKS, SLOT_OF)
-    return driver.feeder.feed(rows, 0)
+    return driver.feeder
+
+
+def fed(rows, *script):
+    """{task: its share} when `script` has happened."""
+    return feeder(*script).feed(rows, 0)
 
 
 def test_a_batch_is_done_when_every_task_has_settled_its_share():
@@ -139,6 +145,26 @@ def test_a_round_that_has_not_reached_a_slot_is_run_again():
 def test_the_end_of_the_topology_ends_a_batch_with_an_error():
     with pytest.raises(Stopped):
         fed(ScriptedRows(), settled(3), "end")
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "wanted"),
+    [
+        pytest.param(100, 1_000, 100, id="few rows are dealt in small chunks"),
+        pytest.param(8_000, 80_000, 1_000, id="every task gets several chunks"),
+        pytest.param(1_000_000, 10**7, 4_000, id="no chunk is very large"),
+        pytest.param(1_000_000, 10**10, 838, id="nor has it very many bytes"),
+        pytest.param(10, 10**9, 100, id="large rows"),
+        pytest.param(0, 0, 500, id="nothing is known"),
+    ],
+)
+def test_the_size_of_chunks_follows_the_last_batch(count, size, wanted):
+    feeds = feeder(settled(3), settled(4))
+    assert feeds.chunk_rows() == 500
+
+    feeds.feed(ScriptedRows(count=count, size=size), 0)
+
+    assert feeds.chunk_rows() == wanted
 
 
 @pytest.mark.spark
