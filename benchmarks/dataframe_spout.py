@@ -1,6 +1,9 @@
 """How many rows a second does a DataFrameSpout emit, beside a Python spout that emits the same rows?"""
 
+import os
+import time
 from dataclasses import asdict
+from pathlib import Path
 
 from benchmarks import meter, report, spark_rig
 from benchmarks.components import ConstSpout, CountBolt, DevNullBolt, SentenceSpout, SplitBolt
@@ -9,10 +12,14 @@ from benchmarks.reference_loop import SENTENCES
 from benchmarks.spark_rig import CORES, SparkRig
 from pystorm_spark import Fields, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
+from pystorm_spark.spark.row_batches import row_batches
 
 BAR = 0.7
 TASKS = 2
-ROUNDS, WARM_UP_SECS, SECS, BATCH_ROWS = 5, 2.0, 6.0, 500_000
+FILES = 500  # more than are read
+ALONE_BATCHES = 12
+CHUNK_ROWS = 4000
+ROUNDS, WARM_UP_SECS, SECS, BATCH_ROWS = 5, 2.0, 6.0, 1_000_000
 QUICK_ROUNDS, QUICK_SECS, QUICK_ROWS = 2, 2.0, 20_000
 QUICK_CONF = {"topology.max.spout.pending": 1000}
 NULL, WORD_COUNT = "a bolt that only acks", "word count"
@@ -23,9 +30,10 @@ def method(rounds, secs, batch_rows):
     return (
         f"{rounds} rounds after one that does not count, each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up, all "
         f"topologies in turn; by the clock on the wall, on `local[{CORES}]`; {TASKS} tasks of each component, every "
-        "tuple tracked. Spark makes the rows itself (`rate-micro-batch`), so that reading them costs little, in "
-        f"batches of {batch_rows:,}; a Python spout has them in memory. The ratio is that of the two in one round. "
-        "Medians, with the quartiles in brackets."
+        f"tuple tracked. Spark reads the rows from Parquet files, in batches of {batch_rows:,}; a Python spout has "
+        "them in memory. The ratio is that of the two in one round. *Spark alone* is the same stream with Python "
+        f"workers that only count its rows, {ALONE_BATCHES} batches right before. Medians, with the quartiles in "
+        "brackets."
     )
 
 
@@ -44,14 +52,24 @@ def word_count_topology(spout):
     return builder.create_topology()
 
 
-def rows_of(column, field, batch_rows):
-    """A spout whose rows have one column; an endless stream of batches."""
+def write_files(spark, folder, column, batch_rows):
+    """Fill `folder` with files of one column; it takes one of them for each core to make a batch."""
+    spark.range(batch_rows // CORES).selectExpr(f"{column} AS value").coalesce(1).write.parquet(f"{folder}/first")
+    (first,) = Path(folder, "first").glob("*.parquet")
+    for name, count in {"all": FILES, "some": CORES * ALONE_BATCHES}.items():
+        os.mkdir(f"{folder}/{name}")
+        for number in range(count):
+            os.link(first, f"{folder}/{name}/{number:04}.parquet")
 
-    def build(spark):
-        numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", batch_rows)
-        return numbers.option("numPartitions", CORES).load().selectExpr(f"{column} AS {field}")
 
-    return DataFrameSpout(build, [field])
+def rows_of(folder, field):
+    """A spout of what is in the files of `folder`."""
+    return DataFrameSpout(lambda spark: _streamed(spark, f"{folder}/all").withColumnRenamed("value", field), [field])
+
+
+def _streamed(spark, folder):
+    files = spark.readStream.schema("value string").option("maxFilesPerTrigger", CORES)
+    return files.parquet(folder)
 
 
 def sentence_column(number):
@@ -60,38 +78,36 @@ def sentence_column(number):
     return f"element_at(array({sentences}), CAST({number} % {len(SENTENCES)} + 1 AS int))"
 
 
-def topologies(batch_rows):
-    """{what is behind the spout: {spout: topology}}"""
-    return {
-        NULL: {
-            PYTHON: null_topology(ConstSpout()),
-            DATAFRAME: null_topology(rows_of("'some data'", "value", batch_rows)),
-        },
-        WORD_COUNT: {
-            PYTHON: word_count_topology(SentenceSpout()),
-            DATAFRAME: word_count_topology(rows_of(sentence_column("value"), "sentence", batch_rows)),
-        },
-    }
+# {what is behind the spout: (how its topology is made, a Python spout, the rows of that in SQL)}
+BEHIND = {
+    NULL: (null_topology, ConstSpout, "'some data'"),
+    WORD_COUNT: (word_count_topology, SentenceSpout, sentence_column("id")),
+}
 
 
 def measure(quick=False):
     rounds, secs, batch_rows = (QUICK_ROUNDS, QUICK_SECS, QUICK_ROWS) if quick else (ROUNDS, SECS, BATCH_ROWS)
+    rates, alone = {}, {}
     with spark_rig.cluster() as cluster:
         environment = spark_rig.environment_with_spark(cluster.spark)
-        rates = {
-            behind: _rates(cluster, each, rounds, secs, QUICK_CONF if quick else None)
-            for behind, each in topologies(batch_rows).items()
-        }
+        for behind, (topology, spout, column) in BEHIND.items():
+            with spark_rig.folder() as folder:
+                write_files(cluster.spark, folder, column, batch_rows)
+                alone[behind] = batch_rows * _batches_alone(cluster.spark, f"{folder}/some")
+                each = {PYTHON: topology(spout()), DATAFRAME: topology(rows_of(folder, *spout.outputs))}
+                rates[behind] = _rates(cluster, each, rounds, secs, QUICK_CONF if quick else None)
     ratios = {
         behind: [fed / plain for fed, plain in zip(each[DATAFRAME], each[PYTHON], strict=True)]
         for behind, each in rates.items()
     }
-    rows = [_row(behind, rates[behind], Spread.of(ratios[behind])) for behind in rates]
-    table = report.Table(["behind the spout", f"{PYTHON}, rows/s", f"{DATAFRAME}, rows/s", "ratio", "bar"], rows)
+    rows = [_row(behind, rates[behind], Spread.of(ratios[behind]), alone[behind]) for behind in rates]
+    heads = ["behind the spout", f"{PYTHON}, rows/s", f"{DATAFRAME}, rows/s", "ratio", "bar", "Spark alone, rows/s"]
+    table = report.Table(heads, rows)
     figures = {
         behind: {
             **{spout: asdict(Spread.of(found)) for spout, found in each.items()},
             "ratio": asdict(Spread.of(ratios[behind])),
+            "Spark alone": alone[behind],
         }
         for behind, each in rates.items()
     }
@@ -108,9 +124,23 @@ def _rates(cluster, topologies, rounds, secs, conf):
     return {spout: [each[spout] for each in found[1:]] for spout in rigs}
 
 
-def _row(behind, rates, ratio):
+def _batches_alone(spark, folder):
+    """Batches a second whose rows come to Python workers, which only count them."""
+    done = []
+
+    def count(df, batch):
+        row_batches(df, CHUNK_ROWS).mapPartitions(lambda chunks: [sum(1 for _ in chunks)]).collect()
+        done.append(time.monotonic())
+
+    _streamed(spark, folder).writeStream.foreachBatch(count).trigger(availableNow=True).start().awaitTermination()
+    counted = done[1:]  # the first one takes longer
+    return (len(counted) - 1) / (counted[-1] - counted[0])
+
+
+def _row(behind, rates, ratio, alone):
     shown = [report.rate(Spread.of(rates[spout])) for spout in (PYTHON, DATAFRAME)]
-    return [behind, *shown, report.ratio(ratio), report.verdict(ratio.median >= BAR, f"≥ {BAR}")]
+    judged = report.verdict(ratio.median >= BAR, f"≥ {BAR}")
+    return [behind, *shown, report.ratio(ratio), judged, f"{alone / 1000:,.0f} k"]
 
 
 if __name__ == "__main__":
