@@ -108,7 +108,7 @@ static const struct {
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
     X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(acked) X(anchors)            \
-    X(drained) X(edge_id) X(message_id) X(part_acked) X(send) X(settle) X(shop) X(stream) X(task_id) X(track)
+    X(drained) X(edge_id) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
 static PyObject *id_bits; /* 64 */
@@ -396,28 +396,30 @@ static int send(PyObject *shop, PyObject *task, PyObject *route, PyObject *buffe
 
 /* The ends of trees. */
 
+/* SpoutTask.settle(root, acked=True), for a pending root that is not in the ledger. */
+static int ack_root(PyObject *task, PyObject *root)
+{
+    PyObject *acked = PyObject_GetAttr(task, s_acked);
+    int done = acked == NULL ? -1 : PyDict_DelItem(SLOT(root, ROOT_bucket), root);
+    if (done == 0) {
+        put(root, ROOT_bucket, Py_NewRef(Py_None));
+        done = PyList_Append(acked, root);
+    }
+    Py_XDECREF(acked);
+    return done;
+}
+
 /* Root.drained */
 static int drain_root(PyObject *root)
 {
-    PyObject *bucket = SLOT(root, ROOT_bucket), *task = SLOT(root, ROOT_task);
+    PyObject *task = SLOT(root, ROOT_task);
     if (!is_zero(root, TRAVELLING_root_id)) {
         PyObject *id = SLOT(root, TRAVELLING_root_id), *edge = SLOT(root, TRAVELLING_edge);
         PyObject *nothing = PyObject_CallMethodObjArgs(task, s_part_acked, id, edge, NULL);
         Py_XDECREF(nothing);
         return nothing == NULL ? -1 : 1;
     }
-    if (bucket == Py_None)
-        return 1;
-    PyObject *acked = PyObject_GetAttr(task, s_acked);
-    if (acked == NULL)
-        return -1;
-    int done = PyDict_DelItem(bucket, root);
-    if (done == 0) {
-        put(root, ROOT_bucket, Py_NewRef(Py_None));
-        done = PyList_Append(acked, root);
-    }
-    Py_DECREF(acked);
-    return done < 0 ? -1 : 1;
+    return SLOT(root, ROOT_bucket) != Py_None && ack_root(task, root) < 0 ? -1 : 1;
 }
 
 /* The bucket of a RotatingMap that has an id, borrowed; else NULL, with an error or without. */
@@ -726,11 +728,8 @@ static PyObject *part_acked(PyObject *const *args, Py_ssize_t count, PyObject *n
     else if (xor_id(entry, ENTRY_edges, args[2], &edges) == 0) {
         if (edges)
             result = Py_NewRef(Py_None);
-        else if (PyDict_DelItem(newest, id) == 0) {
-            Py_INCREF(root); /* `settle` takes it out of the dict that has it */
-            result = PyObject_CallMethodObjArgs(self, s_settle, root, Py_True, NULL);
-            Py_DECREF(root);
-        }
+        else if (PyDict_DelItem(newest, id) == 0 && ack_root(self, root) == 0 && PyDict_DelItem(left, id) == 0)
+            result = Py_NewRef(Py_None);
     }
 end:
     Py_XDECREF(left);
