@@ -6,6 +6,7 @@ another one does not interrupt it, which would leave things half closed, but mak
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
+PY4J_INTERRUPTED = "KeyboardInterrupt while sending command."
 
 
 class Terminated(SystemExit):
@@ -29,6 +31,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}
         self._terminated = False
+        logging.getLogger().addFilter(self._is_news)
         if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._interrupt)
 
@@ -38,12 +41,17 @@ class Interrupts:
         if _in_main_thread() and getattr(before, "__module__", "").startswith("pyspark."):
             self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
 
+    def _is_news(self, record: logging.LogRecord) -> bool:
+        """Py4J logs an interrupt that comes while it waits for an answer, with a traceback, and then hands it on."""
+        return record.msg != PY4J_INTERRUPTED
+
     def _interrupt(self, number: int, frame: FrameType | None) -> NoReturn:
         self._terminated = number == signal.SIGTERM
         raise KeyboardInterrupt
 
     def release(self, error: BaseException | None) -> None:
         """Put back what was there before. If `error` is the interrupt of a SIGTERM, raise `Terminated` in its place."""
+        logging.getLogger().removeFilter(self._is_news)
         if _in_main_thread():
             while self._before:
                 signal.signal(*self._before.popitem())

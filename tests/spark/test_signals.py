@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM: a script ends soon and in good order at any moment, and leaves nothing behind."""
 
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -269,6 +270,18 @@ def test_where_an_interrupt_has_led_to_the_end_the_next_signal_makes_it_hurry(ha
 
     assert hurried
     assert handled.seen == []
+
+
+def test_py4j_does_not_tell_of_an_interrupt_that_it_hands_on(caplog):
+    interrupts = Interrupts()
+    try:
+        logging.error("KeyboardInterrupt while sending command.")
+        logging.error("something else")
+    finally:
+        interrupts.release(None)
+    logging.error("KeyboardInterrupt while sending command.")
+
+    assert caplog.messages == ["something else", "KeyboardInterrupt while sending command."]
 
 
 def test_handlers_of_the_users_own_stay(handled):
