@@ -25,15 +25,13 @@ LOCAL = (
 SPARK = (
     "spark_word_count",
     "spark_latency",
-    "latency_stages",
     "spark_exchange",
     "spark_recovery",
-    "spark_slow_bolt",
-    "spark_curves",
     "dataframe_spout",
     "run_batch",
 )
-LONG = ("scale_model", "spark_peers")  # only when named; peers must be installed first
+# Only when named: all others together take a quarter of an hour, and peers must be installed first.
+LONG = ("latency_stages", "spark_slow_bolt", "spark_curves", "scale_model", "spark_peers")
 NAMES = (*LOCAL, *SPARK, *LONG)
 
 
