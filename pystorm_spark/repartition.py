@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.keying import Keying
-from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.section import keys_of, live_entries, section_of
@@ -19,6 +18,8 @@ from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormErr
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.hashing import stable_hash
 from pystorm_spark.runtime.java_hash import java_fields_index
+from pystorm_spark.spark.checkpoint_place import Place
+from pystorm_spark.spark.held_state import held_state
 from pystorm_spark.topology.durable import TaskKey
 
 __all__ = ["repartition_state"]
@@ -32,6 +33,9 @@ def repartition_state(
 ) -> list[int]:
     """Move the keys of the stateful bolt `component` to where they belong among `tasks` tasks.
 
+    `checkpoint` is what the cluster was given. A URI is reached through the active Spark session, or a small one of its
+    own.
+
     The topology can then be submitted with that number. It must not be running meanwhile. The input of the bolt must be
     grouped on fields, all of it, and `key(k)` gives their values for a key `k` of the state. Without it the key is the
     value itself, or the tuple of them where there are several fields. If a key is not where it should be by that,
@@ -42,31 +46,26 @@ def repartition_state(
     """
     if not isinstance(tasks, int) or tasks < 1:
         raise InvalidTopologyError(f"the number of tasks must be at least 1, got {tasks!r}")
-    folder = checkpoint_folder(checkpoint)
-    state = folder / topology / "state"
-    if not state.is_dir():
-        known = did_you_mean(topology, sorted(path.parent.name for path in folder.glob("*/state")))
-        raise CheckpointError(f"{str(folder)!r} holds no state of a topology {topology!r}; {known}")
-    lock = CheckpointLock(folder)
-    try:
-        return _move(PosixFiles(state), topology, component, tasks, key)
-    finally:
-        lock.release()
+    with held_state(checkpoint, topology) as state:
+        return _move(state, topology, component, tasks, key)
 
 
-def _move(files: Files, topology: str, component: str, tasks: int, key: GroupedOn | None) -> list[int]:
+def _move(state: Place, topology: str, component: str, tasks: int, key: GroupedOn | None) -> list[int]:
+    files = state.files()
     store = CheckpointStore(files, topology)
     last = store.last
     if last is None or component not in last.tasks:
         known = did_you_mean(component, last.tasks if last is not None else ())
         raise CheckpointError(f"{store.path!r} holds no state of {component!r}; {known}")
     dealt = _dealt(files, last, _Places(last, component, key), tasks)
+    state.check_lock()
     store.clean()
     parts = [
         # A task without keys has a section, too: it is all there is of it, whatever older parts hold.
         write_part(files, f"repartitioned-{last.txid}", {TaskKey(component, index): section_of(entries)}, is_full=True)
         for index, entries in enumerate(dealt)
     ]
+    state.check_lock()  # the keys of a large state take a while
     others = {task for part in last.parts for task in part.tasks if task.component != component}
     store.replace_last(
         replace(
@@ -141,7 +140,7 @@ def main(args: Sequence[str] | None = None) -> None:
         epilog="The keys of the state must be what the bolt's input is grouped on: the value of the field, or the "
         f"tuple of the values. For other keys, {BY_HAND}.",
     )
-    parser.add_argument("checkpoint", help="the folder that the cluster was given as checkpoint")
+    parser.add_argument("checkpoint", help="the folder or URI that the cluster was given as checkpoint")
     parser.add_argument("topology", help="the name under which the topology was submitted")
     parser.add_argument("component", help="the id of the stateful bolt")
     parser.add_argument("tasks", type=int, help="the number of tasks that it will have")

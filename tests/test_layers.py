@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "dataframe": BASE | {"spark", "cluster", "topology"},
     "testing": BASE | {"local", "runtime", "cluster", "topology", "metrics", "clock"},
     "state": BASE | {"core", "topology"},
-    "repartition": BASE | {"checkpoint", "runtime", "topology"},
+    "repartition": BASE | {"spark", "checkpoint", "runtime", "topology"},
     "windowing": BASE | {"topology", "state"},
     "drpc": BASE | {"topology"},
     "trident": BASE | {"topology", "state", "windowing", "drpc"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from pystorm_spark.checkpoint.envelope import ForeignError
 from pystorm_spark.checkpoint.files import Files
@@ -14,6 +15,7 @@ from pystorm_spark.errors import CheckpointError
 
 log = logging.getLogger(__name__)
 
+REVISION = "revision"  # among the extras of a manifest: how often the commit was replaced
 OLDER_KEY = "topology.state.allow.older.commit"
 
 
@@ -51,20 +53,20 @@ class CheckpointStore:
         self._write(manifest)
         while len(self._kept) > self._keep:
             old = self._kept.pop(0)
-            self._garbage |= {_name(old.txid), *old.file_names()}
+            self._garbage |= {_name(old), *old.file_names()}
         self._remove_garbage()
 
     def replace_last(self, manifest: Manifest) -> None:
         """Have `manifest` be the last commit in place of the one of the same number, all of it or nothing.
 
-        Where it cannot be written, the one that was there still has its parts.
+        It gets a name of its own, behind that of the other: not everywhere is a file replaced in one step.
         """
         old = self._kept[-1]
         if (manifest.topology, manifest.txid) != (old.topology, old.txid):
             raise ValueError(f"{manifest.topology} {manifest.txid} cannot replace {old}")
-        self._files.write(_name(manifest.txid), manifest.to_bytes())
-        self._kept[-1] = manifest
-        self._garbage |= old.file_names()
+        self._write(replace(manifest, extra={**manifest.extra, REVISION: old.extra.get(REVISION, 0) + 1}))
+        self._kept.remove(old)
+        self._garbage |= {_name(old), *old.file_names()}
         self._remove_garbage()
 
     def clean(self) -> None:
@@ -85,7 +87,7 @@ class CheckpointStore:
         self._remove_garbage()
 
     def _write(self, manifest: Manifest) -> None:
-        name = _name(manifest.txid)
+        name = _name(manifest)
         try:
             self._files.write(name, manifest.to_bytes())
         except BaseException:
@@ -98,7 +100,7 @@ class CheckpointStore:
         self._kept.append(manifest)
 
     def _remove_garbage(self) -> None:
-        self._garbage -= {name for manifest in self._kept for name in (_name(manifest.txid), *manifest.file_names())}
+        self._garbage -= {name for manifest in self._kept for name in (_name(manifest), *manifest.file_names())}
         # Manifests go first: one that is there has all of its parts.
         for name in sorted(self._garbage, key=lambda name: (not name.startswith("manifest-"), name)):
             try:
@@ -110,7 +112,9 @@ class CheckpointStore:
 
     def _read_kept(self, allow_older: bool) -> list[Manifest]:
         names = self._files.names()
-        newest_first = sorted((name for name in names if _is_manifest(name)), reverse=True)
+        # Of a commit that was replaced, the last manifest counts: {number: name}.
+        commits = {name[: len(_name_of(0))]: name for name in sorted(filter(_is_manifest, names))}
+        newest_first = sorted(commits.values(), reverse=True)
         kept: list[Manifest] = []
         for name in newest_first:
             try:
@@ -132,7 +136,7 @@ class CheckpointStore:
         if kept and not allow_older and len(newest_first) < min(self._keep, kept[-1].txid + 1):
             raise CheckpointError(
                 f"the checkpoint {self.path!r} has lost a manifest, maybe that of its last commit: there must be "
-                f"{self._keep}, and there is only {_name(kept[-1].txid)}; {OLDER_KEY}: true begins with that one"
+                f"{self._keep}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"
             )
         if not kept and any(name.endswith(".part") for name in names):
             raise CheckpointError(
@@ -161,7 +165,12 @@ class CheckpointStore:
             read_part(self._files, part, ())
 
 
-def _name(txid: int) -> str:
+def _name(manifest: Manifest) -> str:
+    revision = manifest.extra.get(REVISION, 0)
+    return f"{_name_of(manifest.txid)}-{revision:06d}" if revision else _name_of(manifest.txid)
+
+
+def _name_of(txid: int) -> str:
     return f"manifest-{txid:020d}"
 
 

@@ -35,9 +35,10 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RefusedValueError(SerializationError):
-    """One value of a row cannot be packed; `index` says which."""
+    """One value of a row cannot be packed; `index` says which, `why` says what is wrong with it."""
 
     index: int = 0
+    why: str = ""
 
 
 class ValueCodec:
@@ -65,6 +66,13 @@ class ValueCodec:
         except Exception:
             # A huge int, a lone surrogate, deep nesting, or a value that cannot travel: look at each.
             return self._pack_each(values)
+
+    def pack_value(self, value: Any) -> bytes:
+        """The row of one value, for which it is no row: a `SerializationError` says what is wrong with it."""
+        try:
+            return self.pack([value])
+        except RefusedValueError as error:
+            raise SerializationError(error.why) from error.__cause__
 
     def pack_rows(self, rows: Sequence[list[Any] | bytes]) -> bytes:
         """Rows of atoms, or packed already, one after the other; all of them at once where none is packed yet."""
@@ -353,6 +361,10 @@ def _refusal(index: int, value: object, error: Exception) -> RefusedValueError:
     kind = type_name(type(value))
     refusal = RefusedValueError(f"value {index} of the row, a {kind}, cannot be packed: {_reason(error)}")
     refusal.index = index
+    # What a codec refuses itself is named in its own words, with the type of the part that is meant.
+    refusal.why = (
+        str(error) if isinstance(error, SerializationError) else f"a {kind} cannot be packed: {_reason(error)}"
+    )
     return refusal
 
 

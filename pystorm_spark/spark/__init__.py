@@ -14,6 +14,7 @@
 | `slots` | the slots as the driver knows them: what they say, what they are asked |
 | `commit_round`, `slot_state` | one commit, question by question: the driver's side, the slot's side |
 | `checkpoint`, `checkpoint_place` | where the commits of a topology are kept |
+| `held_state` | the state of a topology that does not run, for who changes it |
 | `state_table`, `state_columns` | a state as a DataFrame, and what its keys and values are in there |
 | `feeding`, `fed_spout` | the rows of a DataFrame on their way to a spout's tasks: the driver's side, the slot's side |
 | `fetching`, `keeping_bolt` | rows that bolts keep on their way to a DataFrame: the driver's side, the slot's side |

@@ -124,6 +124,11 @@ class HadoopPlace:
             self._lock.check()
 
 
+def topologies_in(checkpoint: Place) -> list[str]:
+    """The topologies whose states a checkpoint holds."""
+    return sorted(name for name in checkpoint.folders() if "state" in (checkpoint / name).folders())
+
+
 def named_place(checkpoint: object) -> Path | str:
     """What a user has named: the URI of a folder that Hadoop reaches, or else a path of this machine."""
     return checkpoint if isinstance(checkpoint, str) and URI.match(checkpoint) else checkpoint_folder(checkpoint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -10,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pystorm_spark.checkpoint.lock import CheckpointLock
@@ -21,14 +19,10 @@ from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace,
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.hadoop_lock import HadoopLock
 from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.process import kill_children
-from pystorm_spark.spark.session import own_session, prepare_session
+from pystorm_spark.spark.session import own_session, prepare_session, session_folder, set_file_manager
 from pystorm_spark.spark.signals import Interrupts, Patience
 from pystorm_spark.spark.topology import SparkTopology
-from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
 from pystorm_spark.topology.graph import Topology
-
-SPARKS_LONGEST_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
 
 
 @java_names()
@@ -55,11 +49,7 @@ class SparkCluster(Cluster[SparkTopology]):
     def _make(self, made: ExitStack, spark: Any, named: Path | str | None) -> None:
         if isinstance(named, Path):
             made.callback(CheckpointLock(named).release)
-        own = spark is None and SparkSession.getActiveSession() is None
-        self._folder = private_folder(longest=SPARKS_LONGEST_FOLDER if own else LONGEST_FOLDER)
-        made.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        if own:
-            made.callback(_stop_spark, str(self._folder))
+        self._folder = session_folder(made, spark)
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
         prepare_session(self._session)
         self._interrupts.replace_sparks()
@@ -70,6 +60,8 @@ class SparkCluster(Cluster[SparkTopology]):
             lock = HadoopLock(folder)
             made.callback(lock.release)
             self._checkpoint = HadoopPlace(folder, lock)
+        temporary = PosixPlace(self._folder)
+        set_file_manager(self._session, (self._checkpoint or temporary).uri)
 
     @property
     def spark(self) -> SparkSession:
@@ -111,14 +103,3 @@ class SparkCluster(Cluster[SparkTopology]):
     ) -> None:
         super().__exit__(kind, error, trace)
         self._interrupts.release(error)
-
-
-def _stop_spark(folder: str) -> None:
-    """Stop the session that was made for a cluster in `folder`, or what there was of it when it was interrupted."""
-    session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
-    if session is not None:
-        session.stop()
-    elif context is not None:
-        context.stop()
-    elif SparkContext._gateway is None:
-        kill_children(folder)  # a JVM that nobody has connected to would not end by itself

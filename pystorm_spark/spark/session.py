@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
 import sys
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,15 @@ from pyspark.sql import SparkSession
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.signals import Patience
+from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
 
 log = logging.getLogger(__name__)
 
-FAST_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+# On a local disk it takes less than half the time of Spark's own choice for a file of a log.
+LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 # Settings of a session can be changed while it runs; they are set only where the user has not set them.
 SESSION_SETTINGS = {
-    "spark.sql.streaming.checkpointFileManagerClass": FAST_CHECKPOINTS,
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -33,11 +37,24 @@ CONTEXT_SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "0s",
 }
-LONGEST_SOCKET_FOLDER = 60
+LONGEST_SOCKET_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
 FORK_SECS = 1.0  # from the fork of a process to its own command line
 # For a JVM that does little but exchanges: a better compiler would take more time than it saves in the first minutes.
 JVM_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
+
+
+def session_folder(made: ExitStack, spark: Any = None) -> Path:
+    """A private folder for whoever works with `spark`, or with the `own_session` if that is None.
+
+    When `made` is undone, the folder is removed, and a session that was made for it is stopped.
+    """
+    own = spark is None and SparkSession.getActiveSession() is None
+    folder = private_folder(longest=LONGEST_SOCKET_FOLDER if own else LONGEST_FOLDER)
+    made.callback(shutil.rmtree, folder, ignore_errors=True)
+    if own:
+        made.callback(_stop_spark, str(folder))
+    return folder
 
 
 def own_session(folder: Path) -> SparkSession:
@@ -86,6 +103,17 @@ def _kill_jvm(folder: Path, is_ours: bool) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new one
 
 
+def _stop_spark(folder: str) -> None:
+    """Stop the session that was made for `folder`, or what there was of it when it was interrupted."""
+    session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
+    if session is not None:
+        session.stop()
+    elif context is not None:
+        context.stop()
+    elif SparkContext._gateway is None:
+        kill_children(folder)  # a JVM that nobody has connected to would not end by itself
+
+
 def prepare_session(session: Any) -> None:
     """Check a session, set what the user has not set, and say so."""
     if not hasattr(session, "_jsparkSession"):
@@ -107,6 +135,32 @@ def prepare_session(session: Any) -> None:
     if slower:
         wanted = " ".join(f"--conf {key}={CONTEXT_SETTINGS[key]}" for key in slower)
         log.info("exchanges are faster with these settings of the Spark context: %s", wanted)
+
+
+def trigger_session(session: SparkSession) -> SparkSession:
+    """A session beside the user's for the query that drives a topology, whose log is temporary and on a local disk.
+
+    Nothing is taken over: what the user has set may be for an object store, and unfit for a local disk.
+    """
+    beside = session.newSession()
+    for key, value in {**SESSION_SETTINGS, FILE_MANAGER: LOCAL_FILE_MANAGER}.items():
+        beside.conf.set(key, value)
+    return beside
+
+
+def set_file_manager(session: SparkSession, checkpoint: str) -> None:
+    """Have Spark write the logs of sources into the checkpoint with this URI as is right there.
+
+    On a local disk any way is safe, and the quickest is taken. Elsewhere that one is not: Spark has others, of which it
+    or the user chooses.
+    """
+    named = session.conf.get(FILE_MANAGER, None)
+    if named not in (None, LOCAL_FILE_MANAGER):
+        return
+    if checkpoint.startswith("file:"):
+        session.conf.set(FILE_MANAGER, LOCAL_FILE_MANAGER)
+    elif named is not None:  # another cluster has set it
+        session.conf.unset(FILE_MANAGER)
 
 
 def is_local(session: SparkSession) -> bool:

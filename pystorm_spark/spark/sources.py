@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -20,7 +19,7 @@ from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
-from pystorm_spark.spark.placing import reason
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.graph import ComponentSpec
 
@@ -92,7 +91,7 @@ class SourceQuery:
         writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
         try:
             self._query = writer.option("checkpointLocation", (source.place / "offsets").uri).start()
-        except PySparkException as exc:
+        except SPARK_ERRORS as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
 

@@ -15,7 +15,7 @@ from pystorm_spark.checkpoint.part import read_sections
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place
+from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place, topologies_in
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.state_columns import column_of, kind_of
 from pystorm_spark.state.key_value import pairs_of
@@ -47,7 +47,7 @@ def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: s
 
 
 def _topology_in(checkpoint: Place, topology: str | None) -> str:
-    found = [name for name in checkpoint.folders() if "state" in (checkpoint / name).folders()]
+    found = topologies_in(checkpoint)
     if topology is None and len(found) == 1:
         return found[0]
     if topology in found:

@@ -38,7 +38,7 @@ from pystorm_spark.spark.feeding import Feeder
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import process_id
-from pystorm_spark.spark.session import driver_hosts, is_local
+from pystorm_spark.spark.session import driver_hosts, is_local, trigger_session
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
@@ -330,7 +330,7 @@ class SparkTopology(RunningTopology):
             if context not in self._warm:  # Spark's first exchange takes seconds: better here than when tuples wait
                 run.driver.warm_up()
                 self._warm.add(context)
-        stream = self._session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        stream = trigger_session(self._session).readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         writer = stream.writeStream.foreachBatch(lambda *_: run.driver.batch()).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)

@@ -16,6 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # nobody can change them
+KEPT = "keep data (numbers, text, dates, lists, dicts, dataclasses, …), and make what is no data in prepare"
 _DELETED = ExtType(DELETED, b"")
 _MISSING: Any = object()
 
@@ -58,7 +59,7 @@ class KeyValueState(Generic[K, V]):
         """Keep `value` for `key`; a value that cannot be kept is an error, and the state is as it was."""
         kept: Any = value
         if type(value) not in ATOMS:
-            kept = self._packed(value, key, "the value")
+            kept = self._packed(value, "the value for key", key)
         try:
             is_new = key not in self._changed
         except TypeError as exc:
@@ -214,13 +215,13 @@ class KeyValueState(Generic[K, V]):
         if key != key:
             raise SerializationError(f"{key!r} cannot be a key of the state: it is not equal to itself")
         if type(key) not in ATOMS:
-            self._packed(key, key, "the key")
+            self._packed(key, "the key", key)
 
-    def _packed(self, value: Any, key: Any, what: str) -> Packed:
+    def _packed(self, part: Any, what: str, key: Any) -> Packed:
         try:
-            return Packed(self._codec.pack([value]))
+            return Packed(self._codec.pack_value(part))
         except SerializationError as exc:
-            raise SerializationError(f"{what} for key {key!r} cannot be kept in the state: {exc}") from exc
+            raise SerializationError(f"{what} {key!r} cannot be kept in the state: {exc}; {KEPT}") from exc
 
     def _unpacked(self, packed: bytes) -> Any:
         return self._codec.unpack_rows(bytes(packed), 1)[0][0]

@@ -25,6 +25,10 @@ class StateCodec(Protocol):
 
     def pack(self, values: Sequence[Any]) -> bytes: ...
 
+    def pack_value(self, value: Any) -> bytes:
+        """The row of one value; a `SerializationError` says what is wrong with it."""
+        ...
+
     def unpack_rows(self, data: bytes, count: int) -> list[list[Any]]: ...
 
 

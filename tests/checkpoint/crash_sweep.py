@@ -34,9 +34,8 @@ def expected(txid):
     return merge_sections([changes(done) for done in range(1, txid + 1)], is_full=True)
 
 
-def run(folder, told):
+def run(files, told):
     """Go on to the last commit; `told(txid)` is called for each one that has been made."""
-    files = PosixFiles(folder)
     store = CheckpointStore(files, "words")
     store.clean()
     while store.last.txid < LAST:
@@ -54,7 +53,7 @@ def reached(folder):
     """The points that a run comes to which does not crash."""
     recorder = Crashes("", marks="")
     arm(recorder)
-    run(folder, lambda txid: None)
+    run(PosixFiles(folder), lambda txid: None)
     arm(None)
     return [f"{name}:{hit}" for name, hits in recorder.reached.items() for hit in range(1, hits + 1)]
 
@@ -65,7 +64,7 @@ def crash(folder, point):
     pid = os.fork()
     if pid == 0:
         arm(Crashes(point, marks=""))
-        run(folder, lambda txid: os.write(writing, bytes([txid])))
+        run(PosixFiles(folder), lambda txid: os.write(writing, bytes([txid])))
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as pipe:
@@ -75,9 +74,8 @@ def crash(folder, point):
     return max(told, default=0)
 
 
-def check(folder, at_least, at_most):
+def check(files, at_least, at_most):
     """The last commit, which must be whole, as are all that are there."""
-    files = PosixFiles(folder)
     last = CheckpointStore(files, "words").last
     names = {*files.names()}
     for name in names:
@@ -92,7 +90,7 @@ def check(folder, at_least, at_most):
 
 
 def left(folder):
-    return sorted(re.sub("-[0-9a-f]{8}.part$", ".part", name) for name in os.listdir(folder))
+    return sorted(re.sub("-[0-9a-f]{8}.part", ".part", name) for name in os.listdir(folder))
 
 
 def sweep(folder, before, txid, points, names, crashes):
@@ -105,10 +103,10 @@ def sweep(folder, before, txid, points, names, crashes):
         copy(before, folder)
         try:
             told = max(crash(folder, point), txid)
-            found = check(folder, told, told + 1)
+            found = check(PosixFiles(folder), told, told + 1)
             after = copy(folder, before.with_name(f"{before.name}-{point}")) if crashes > 1 else None
             next_points = reached(folder)
-            check(folder, LAST, LAST)
+            check(PosixFiles(folder), LAST, LAST)
             assert left(folder) == names, f"there is {left(folder)} instead of {names}"
             shutil.rmtree(folder)
             count += 1

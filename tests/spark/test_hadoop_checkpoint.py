@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from pystorm_spark import CheckpointError, SparkCluster, load_state
+from pystorm_spark.repartition import repartition_state
 from pystorm_spark.spark.checkpoint_place import HadoopPlace
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from tests.spark.components import wait_until
@@ -29,6 +30,8 @@ def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, mon
         cluster.submit_topology("counting", {**conf, "topology.workers": 3}, counting(140, journal))
         wait_until(lambda: acked(journal) == set(range(140)))
         counts = cluster.read_state("counting", "count")
+        with pytest.raises(CheckpointError, match=f"is in use by pid {os.getpid()}"):
+            repartition_state(checkpoint, "counting", "count", 3)
     assert set(counts) == set(range(140))
     if conf is EXACTLY_ONCE:
         assert set(counts.values()) == {1}
@@ -36,6 +39,14 @@ def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, mon
         assert {row.key: row.value for row in load_state(spark, place, "count").collect()} == counts
     with pytest.raises(CheckpointError, match="holds the states of 1 topologies, and none of 'other'"):
         load_state(spark, checkpoint, "count", "other")
+
+    with pytest.raises(CheckpointError, match="holds no state of a topology 'countin'; did you mean 'counting'"):
+        repartition_state(checkpoint, "countin", "count", 3)
+    for tasks in (4, 3):
+        repartition_state(checkpoint, "counting", "count", tasks)
+    moved = load_state(spark, checkpoint, "count").collect()
+    assert {row.key: row.value for row in moved} == counts
+    assert {row.task for row in moved} == {0, 1, 2}
     assert sorted(os.listdir(tmp_path / "checkpoint")) == ["counting"]
 
 

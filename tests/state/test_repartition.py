@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ from pystorm_spark import CheckpointError, Fields, InvalidTopologyError, Topolog
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.repartition import main, repartition_state
+from tests.checkpoint.raised_crashes import crashed_at
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
 
 WORDS = [f"word-{number}" for number in range(40)]
@@ -235,6 +237,40 @@ def test_a_move_that_cannot_be_written_leaves_the_commit_as_it_was(start, folder
         patched.setattr("pystorm_spark.checkpoint.files.PosixFiles._sync", full)
         repartition_state(folder, "words", "count", 3)
     assert run(start(), source, 2) == ONCE
+
+
+def test_a_move_that_is_crashed_at_any_step_is_made_or_not_and_leaves_nothing(start, folder, tmp_path, monkeypatch):
+    source, cluster = Source(*WORDS), start()
+    run(cluster, source, 2)
+    cluster.shutdown()
+    before = CheckpointStore(PosixFiles(folder / "words" / "state"), "words").last
+    removed = PosixFiles.remove
+
+    def move(point=""):
+        """Move the keys in a copy of the checkpoint; its tasks, and the points that were reached."""
+        copied = shutil.copytree(folder, tmp_path / f"crashed {point}")
+        with crashed_at(point) as crashes:
+            monkeypatch.setattr(PosixFiles, "remove", crashes.refused_when_over(removed))
+            repartition_state(copied, "words", "count", 3)
+        monkeypatch.undo()
+        files = PosixFiles(copied / "words" / "state")
+        found = CheckpointStore(files, "words")
+        assert found.last.txid == before.txid
+        tasks = found.last.tasks["count"]
+        assert (found.last == before) == (tasks == 2)
+        found.clean()
+        assert found.last.file_names() == {name for name in files.names() if name.endswith(".part")}
+        assert len([name for name in files.names() if name.startswith("manifest-")]) == 2
+        assert sum(repartition_state(copied, "words", "count", 4)) == len(WORDS)
+        return tasks, crashes.points()
+
+    tasks, points = move()
+    assert tasks == 3
+    assert len(points) >= 10
+    made = {point: move(point)[0] for point in points}
+    assert list(made.values()) == sorted(made.values())
+    assert made["manifest-written:1"] == 2
+    assert made["manifest-renamed:1"] == 3
 
 
 def test_another_hash_is_refused_where_keys_would_be_looked_for_in_other_tasks(start):

@@ -1,0 +1,45 @@
+"""Internal. The state of a topology that does not run, held by a process that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pystorm_spark.checkpoint.lock import CheckpointLock
+from pystorm_spark.errors import CheckpointError, did_you_mean
+from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place, topologies_in
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.hadoop_lock import HadoopLock
+from pystorm_spark.spark.session import own_session, session_folder
+
+
+@contextmanager
+def held_state(checkpoint: Any, topology: str) -> Iterator[Place]:
+    """Where `checkpoint` keeps the state of `topology`, for this process alone.
+
+    A URI is reached through the active session, or one that is stopped at the end.
+    """
+    named = named_place(checkpoint)
+    with ExitStack() as made:
+        if isinstance(named, Path):
+            place: Place = PosixPlace(named)
+            _check_state(place, topology)
+            made.callback(CheckpointLock(named).release)
+        else:
+            spool = session_folder(made)
+            folder = HadoopFolder(own_session(spool), named, spool)
+            _check_state(HadoopPlace(folder), topology)
+            lock = HadoopLock(folder)
+            made.callback(lock.release)
+            place = HadoopPlace(folder, lock)
+        yield place / topology / "state"
+
+
+def _check_state(place: Place, topology: str) -> None:
+    """Refuse what holds no such state, before a lock is made in a folder that may be something else."""
+    found = topologies_in(place)
+    if topology not in found:
+        known = did_you_mean(topology, found)
+        raise CheckpointError(f"{str(place)!r} holds no state of a topology {topology!r}; {known}")
