@@ -3,14 +3,16 @@
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from pystorm_spark import InvalidTopologyError, SparkCluster, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
-from pystorm_spark.spark.session import FILE_MANAGER, LOCAL_FILE_MANAGER, set_file_manager
+from pystorm_spark.spark.session import FILE_MANAGER, LOCAL_FILE_MANAGERS, set_file_manager
 from tests.spark.components import Numbers, Sum, wait_until
 from tests.spark.durable import acked
 
 ONE_SLOT = {"topology.workers": 1}
+LOCAL_FILE_MANAGER, OLD_FILE_MANAGER = LOCAL_FILE_MANAGERS
 
 
 class Settings(dict):
@@ -18,6 +20,24 @@ class Settings(dict):
 
     set = dict.__setitem__
     unset = dict.pop
+
+
+class Jvm:
+    """A JVM that has one class."""
+
+    def __init__(self, has):
+        self.has = has
+        self.java = SimpleNamespace(lang=SimpleNamespace(Class=self))
+
+    def forName(self, name):
+        if name != self.has:
+            raise Py4JJavaError(f"no class {name}", SimpleNamespace(_target_id="o1", _gateway_client=None))
+
+
+def set_to(named, checkpoint, has=LOCAL_FILE_MANAGER):
+    settings = Settings({} if named is None else {FILE_MANAGER: named})
+    set_file_manager(SimpleNamespace(conf=settings, _jvm=Jvm(has)), checkpoint)
+    return settings.get(FILE_MANAGER)
 
 
 @pytest.mark.parametrize(
@@ -34,9 +54,12 @@ class Settings(dict):
     ],
 )
 def test_the_quick_way_is_for_local_disks_and_only_where_the_user_has_named_none(named, checkpoint, expected):
-    settings = Settings({} if named is None else {FILE_MANAGER: named})
-    set_file_manager(SimpleNamespace(conf=settings), checkpoint)
-    assert settings.get(FILE_MANAGER) == expected
+    assert set_to(named, checkpoint) == expected
+
+
+def test_an_older_spark_has_the_quick_way_elsewhere_and_another_one_may_have_none():
+    assert set_to(None, "file:/tmp/checkpoint", has=OLD_FILE_MANAGER) == OLD_FILE_MANAGER
+    assert set_to(None, "file:/tmp/checkpoint", has="something.Else") is None
 
 
 @pytest.fixture
