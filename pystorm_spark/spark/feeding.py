@@ -25,7 +25,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_batches import column_kinds, row_batches
+from pystorm_spark.spark.row_batches import column_kinds, quoted, row_batches
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class Rows:
     """The rows that are fed, as often as that is needed."""
 
     def __init__(self, df: DataFrame, fields: Sequence[str], chunk_rows: int = CHUNK_ROWS) -> None:
-        self._df = df.select([F.col(f"`{field}`") for field in fields])
+        self._df = df.select([F.col(quoted(field)) for field in fields])
         self.chunk_rows = chunk_rows
         self.kinds = column_kinds(self._df)
         # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
