@@ -36,6 +36,10 @@ class Place(Protocol):
 
     def write_text(self, name: str, text: str) -> None: ...
 
+    def remove_unfinished(self) -> None:
+        """Remove what Spark had not written to its end when it was stopped; nobody may be writing here."""
+        ...
+
     def files(self) -> Files:
         """The files of a state that it holds."""
         ...
@@ -74,7 +78,13 @@ class PosixPlace:
 
     def write_text(self, name: str, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / name).write_text(text, encoding="utf-8")
+        temporary = self.path / f".{name}.tmp"
+        temporary.write_text(text, encoding="utf-8")
+        temporary.rename(self.path / name)  # whole, or not there
+
+    def remove_unfinished(self) -> None:
+        for path in self.path.glob(".*.tmp*"):  # with the checksum of each
+            path.unlink()
 
     def files(self) -> PosixFiles:
         return PosixFiles(self.path)
@@ -111,6 +121,11 @@ class HadoopPlace:
 
     def write_text(self, name: str, text: str) -> None:
         self._folder.create(name, text.encode(), replace=True)
+
+    def remove_unfinished(self) -> None:
+        for name in self._folder.names():
+            if name.startswith(".") and name.endswith(".tmp"):
+                self._folder.remove(name)
 
     def files(self) -> HadoopFiles:
         return HadoopFiles(self._folder)

@@ -12,6 +12,7 @@ import logging
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ class FedSpout(BatchSpout):
         chunk = self._released[after - 1][1]
         if self._unpacked[0] is not chunk:
             self._unpacked = chunk, chunk.unpacked(self._codec)
-        return list(self._unpacked[1][place[1] - chunk.first])
+        return deepcopy(self._unpacked[1][place[1] - chunk.first])  # a bolt may change what it is given
 
     def acked(self, message_ids: Sequence[RowId]) -> None:
         self._settle(len(message_ids))

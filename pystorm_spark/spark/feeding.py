@@ -25,7 +25,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_batches import column_kinds, row_batches
+from pystorm_spark.spark.row_batches import column_kinds, quoted, row_batches
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ CHUNK_ROWS = 500  # of a DataFrame of which nobody knows how large it is
 FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk; larger ones would be no faster
 MOST_BYTES = 8 << 20
 CHUNKS = 8  # for each task and batch, so that all have about the same to do
+TRIES = 3  # of a job; where the driver is the executor Spark itself gives a task only one
 LOST_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
 
 
@@ -95,7 +96,7 @@ class Rows:
     """The rows that are fed, as often as that is needed."""
 
     def __init__(self, df: DataFrame, fields: Sequence[str], chunk_rows: int = CHUNK_ROWS) -> None:
-        self._df = df.select([F.col(f"`{field}`") for field in fields])
+        self._df = df.select([F.col(quoted(field)) for field in fields])
         self.chunk_rows = chunk_rows
         self.kinds = column_kinds(self._df)
         # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
@@ -182,11 +183,19 @@ class Feeder:
 
     def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
         """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
+        failures = 0
         while True:
             links = self._driver.all_ready()
             if links is None:
                 raise Stopped(f"the topology ends before batch {batch} is done")
-            handed = self._hand_over(rows, partitions, tasks, links)
+            try:
+                handed = self._hand_over(rows, partitions, tasks, links)
+            except StormError as exc:
+                failures += 1
+                if failures == TRIES:
+                    raise
+                log.warning("the rows of batch %d are handed over again: %s", batch, exc)
+                continue
             if handed is not None:
                 break
             self._driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023

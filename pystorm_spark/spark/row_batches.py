@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from pyspark import RDD
@@ -35,6 +36,7 @@ KINDS: dict[type[DataType], str] = {
 }
 SIZE_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
 CODEC_KEY = "spark.sql.execution.arrow.compression.codec"
+_setting = Lock()  # inputs of one run share a session: each puts back what was set before, not what another one has set
 
 
 def column_kinds(df: DataFrame) -> str:
@@ -43,13 +45,19 @@ def column_kinds(df: DataFrame) -> str:
     return "".join(kinds) if all(kinds) and df.sparkSession.conf.get(CODEC_KEY, "none") == "none" else ""
 
 
+def quoted(column: str) -> str:
+    """A column's name as Spark reads it, whatever it holds."""
+    return "`" + column.replace("`", "``") + "`"
+
+
 def row_batches(df: DataFrame, most: int) -> RDD[Any]:
     """The rows of `df` as Arrow batches of at most `most`."""
     conf = df.sparkSession.conf
-    before = conf.get(SIZE_KEY) or ""
-    conf.set(SIZE_KEY, most)
-    try:
-        batches = df._jdf.toArrowBatchRdd().toJavaRDD()
-    finally:
-        conf.set(SIZE_KEY, before)
+    with _setting:
+        before = conf.get(SIZE_KEY) or ""
+        conf.set(SIZE_KEY, most)
+        try:
+            batches = df._jdf.toArrowBatchRdd().toJavaRDD()
+        finally:
+            conf.set(SIZE_KEY, before)
     return RDD(batches, df.sparkSession.sparkContext, NoOpSerializer())

@@ -26,7 +26,7 @@ from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
 log = logging.getLogger(__name__)
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-# On a local disk it takes less than half the time of Spark's own choice for a file of a log. The second is of Spark 4.0.
+# On a local disk it takes less than half the time of Spark's own choice for a file of a log. The second is Spark 4.0's.
 LOCAL_FILE_MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",

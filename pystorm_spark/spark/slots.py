@@ -173,11 +173,19 @@ class Slots:
 
     def read(self, component: str, key: bytes | None) -> list[bytes]:
         """What the slots find of a component's state for a packed key, or for all."""
-        with self._changed:  # what a slot holds that is being started anew is not nothing
-            self._changed.wait_for(lambda: self._ending or not self._missing(), ANSWER_SECS)
-        question = self._ask_all("read", component=component, key=key)
-        if silent := sorted(set(self.slots) - set(question.replies)):
-            raise StormError(f"the state of {component!r} cannot be read now, slots {silent} do not answer: try again")
+        deadline = self._changed.monotonic() + ANSWER_SECS
+        while True:
+            with self._changed:  # what a slot holds that is being started anew is not nothing
+                left = deadline - self._changed.monotonic()
+                self._changed.wait_for(lambda: self._ending or not self._missing(), left)
+            question = self._ask_all("read", component=component, key=key)
+            silent = sorted(set(self.slots) - set(question.replies))
+            if not silent:
+                break
+            if self._ending or self._changed.monotonic() >= deadline:
+                raise StormError(
+                    f"the state of {component!r} cannot be read now, slots {silent} do not answer: try again"
+                )
         return [reply["found"] for reply in question.replies.values()]
 
     def _missing(self) -> list[int]:

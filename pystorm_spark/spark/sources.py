@@ -88,9 +88,11 @@ class SourceQuery:
         self._error: BaseException | None = None
         self._stopping: threading.Thread | None = None
         logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
+        offsets = source.place / "offsets"
+        (offsets / "offsets").remove_unfinished()  # Spark refuses to begin a first batch where it finds anything
         writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
         try:
-            self._query = writer.option("checkpointLocation", (source.place / "offsets").uri).start()
+            self._query = writer.option("checkpointLocation", offsets.uri).start()
         except SPARK_ERRORS as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()

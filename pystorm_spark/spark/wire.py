@@ -58,7 +58,8 @@ class Connection:
         self._sock = sock
 
     def send(self, message: Any) -> None:
-        data = msgpack.packb(message)
+        # Texts are for people to read, and user code may have put anything into them; values come as bytes.
+        data = msgpack.packb(message, unicode_errors="backslashreplace")
         try:
             if len(data) < 1 << 16:
                 self._sock.sendall(LENGTH.pack(len(data)) + data)

@@ -253,6 +253,21 @@ def test_a_named_checkpoint_goes_on_after_the_last_batch_that_was_done(spark, jo
     assert numbers(journal) == list(range(20))
 
 
+@pytest.mark.parametrize("place", [Path, Path.as_uri], ids=["path", "uri"])
+def test_a_first_batch_that_was_stopped_while_spark_noted_it_is_begun_again(spark, journal, files, tmp_path, place):
+    offsets = tmp_path / "checkpoint" / "noted" / "sources" / "rows" / "offsets" / "offsets"
+    offsets.mkdir(parents=True)
+    for name in (".0.50bd6509.tmp", "..0.50bd6509.tmp.crc"):
+        (offsets / name).touch()
+    files.put(range(10))
+
+    with SparkCluster(spark, place(tmp_path / "checkpoint")) as cluster:
+        cluster.submit_topology("noted", TWO_SLOTS, counting(files.read, journal))
+        wait_until(lambda: committed(tmp_path / "checkpoint", "noted") == {0})
+
+    assert numbers(journal) == list(range(10))
+
+
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -148,6 +148,20 @@ def test_a_row_that_was_changed_by_whoever_got_it_is_emitted_again_as_it_came(fe
     assert fed.emitted() == [(row_id, [1])]
 
 
+def test_a_list_in_a_row_that_was_changed_is_emitted_again_and_buried_as_it_came(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([[1, 2]]))
+    fed.spout.release(0, 1, [(0, 100, 1)])
+
+    for _ in range(2):
+        ((row_id, values),) = fed.emitted()
+        assert values == [[1, 2]]
+        values[0].append("mine")
+        fed.spout.fail(row_id)
+
+    count, data = fed.spout.dead_rows(1).chunk(0)
+    assert ValueCodec().unpack_rows(data, count)[0][-1] == [[1, 2]]
+
+
 def test_what_is_pending_of_a_round_in_vain_is_forgotten(fed):
     fed.spout.stage(1, 0, 100, 0, packed([1]))
     fed.spout.release(0, 1, [(0, 100, 1)])

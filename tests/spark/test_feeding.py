@@ -1,9 +1,14 @@
 """Feeding as the driver sees it, with slots that only say what they would: who is fed again, and when all is done."""
 
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+from pyspark.errors import PySparkRuntimeError
+
+from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.feeding import Feeder, Rows, Stopped
+from pystorm_spark.spark.row_batches import SIZE_KEY
 from pystorm_spark.spark.wire import Address
 
 TASKS = [3, 4]
@@ -23,8 +28,8 @@ class ScriptedRows:
     kinds = "q"
     chunk_rows = 500
 
-    def __init__(self, determinate=True, unreached=0, count=10, size=100):
-        self.determinate, self.unreached = determinate, unreached
+    def __init__(self, determinate=True, unreached=0, failing=0, count=10, size=100):
+        self.determinate, self.unreached, self.failing = determinate, unreached, failing
         self.got = [1, count, size]
         self.handed = []
 
@@ -34,6 +39,8 @@ class ScriptedRows:
     def hand_over(self, handing, partitions):
         tasks = sorted(handing.addresses)
         self.handed.append(tasks)
+        if len(self.handed) <= self.failing:
+            raise PySparkRuntimeError("a Python worker has exited unexpectedly")
         if len(self.handed) <= self.unreached:
             return [(0, 100, {3: self.got}), (1, 101, None)]
         return [(task, 100 + task, {task: self.got}) for task in tasks]
@@ -142,6 +149,23 @@ def test_a_round_that_has_not_reached_a_slot_is_run_again():
     assert rows.handed == [[3, 4], [3, 4]]
 
 
+def test_a_job_that_fails_is_run_again():
+    rows = ScriptedRows(failing=2)
+
+    fed(rows, settled(3), settled(4))
+
+    assert rows.handed == [[3, 4]] * 3
+
+
+def test_a_job_that_fails_every_time_is_an_error():
+    rows = ScriptedRows(failing=3)
+
+    with pytest.raises(StormError, match="the rows cannot be read: a Python worker has exited unexpectedly"):
+        fed(rows)
+
+    assert len(rows.handed) == 3
+
+
 def test_the_end_of_the_topology_ends_a_batch_with_an_error():
     with pytest.raises(Stopped):
         fed(ScriptedRows(), settled(3), "end")
@@ -175,3 +199,20 @@ def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark)
     assert Rows(numbers.where("id > 5"), ["id"]).is_determinate()
     assert not Rows(numbers.repartition(3), ["id"]).is_determinate()
     assert not Rows(numbers.repartition(3, "id"), ["id"]).is_determinate()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["a.b", "a b", "a`b"])
+def test_a_column_may_have_any_name(spark, name):
+    assert Rows(spark.range(1, 2).toDF(name), [name]).kinds == "q"
+
+
+@pytest.mark.spark
+def test_rows_that_are_made_at_the_same_time_leave_the_session_as_it_was(spark):
+    before = spark.conf.get(SIZE_KEY)
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [pool.submit(Rows, spark.range(10), ["id"], chunk_rows) for chunk_rows in range(100, 108)]
+
+    assert [future.result().chunk_rows for future in made] == list(range(100, 108))
+    assert spark.conf.get(SIZE_KEY) == before

@@ -83,6 +83,14 @@ def test_a_message_arrives_as_it_was(pair, message):
     sending.join()
 
 
+def test_text_that_is_no_unicode_arrives_so_that_it_can_be_shown(pair):
+    ours, theirs = pair
+
+    ours.send({"text": "half of an emoji: \ud83d"})
+
+    assert theirs.receive() == {"text": "half of an emoji: \\ud83d"}
+
+
 def test_a_client_without_the_token_is_refused(server):
     made, address = server
     accepting = Accepting(made)
