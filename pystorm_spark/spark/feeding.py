@@ -134,13 +134,21 @@ class Share:
 
 
 class Feeder:
-    """Feeds the tasks of one spout."""
+    """Feeds the tasks of one spout.
 
-    def __init__(self, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int]) -> None:
+    With exactly-once rows are known `by_ids`: what is committed is never executed again, so that a row must have the
+    same id every time. Then a share that is lost can be fed again by itself, too, whatever Spark promises.
+    """
+
+    def __init__(
+        self, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int], by_ids: bool = False
+    ) -> None:
         self._driver = driver
         self._token = token
         self._tasks = tuple(tasks)
         self._slot_of = slot_of
+        self._by_ids = by_ids
+        self._is_warned = False
         self._rounds = itertools.count(1)
         self._shares: dict[int, Share] = {}
 
@@ -164,10 +172,17 @@ class Feeder:
     def feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
         """Feed `rows`, of all or some partitions, until each is acked or a dead letter; {task: its share}."""
         self._shares = {}
+        if self._by_ids and not self._is_warned and not rows.is_determinate():
+            self._is_warned = True
+            log.warning(
+                "rows may come in another order when Spark reads them again, as after a shuffle: exactly-once holds "
+                "only as long as they do not"
+            )
         while True:
             lacking = [task for task in self._tasks if self._lacks(task)]
             if lacking:
-                tasks = lacking if not self._shares or rows.is_determinate() else self._tasks
+                whole = self._shares and not self._by_ids and not rows.is_determinate()
+                tasks = self._tasks if whole else lacking
                 self._feed(rows, batch, partitions, tasks)
             if not self._driver.wait_for(self._is_at_an_end):
                 raise Stopped(f"the topology ends before batch {batch} is done")

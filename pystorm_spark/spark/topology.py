@@ -87,8 +87,9 @@ class Run:
             keeper=self._checkpoint,
         )
         self._launch = self._launch_from(known_as, parent)
+        by_ids = plan.committed_spouts if plan.conf["topology.state.guarantee"] == "exactly-once" else ()
         self.feeders = {
-            id_: Feeder(self.driver, token, plan.tasks[id_], plan.slot_of)
+            id_: Feeder(self.driver, token, plan.tasks[id_], plan.slot_of, by_ids=id_ in by_ids)
             for id_, spec in plan.specs.items()
             if isinstance(spec.component, FedSpout)
         }

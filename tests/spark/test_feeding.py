@@ -88,15 +88,15 @@ def lost(slot):
     return lambda driver: driver.lose(slot)
 
 
-def feeder(*script):
+def feeder(*script, by_ids=False):
     driver = ScriptedDriver(*script)
-    driver.feeder = Feeder(driver, b"token", TASKS, SLOT_OF)
+    driver.feeder = Feeder(driver, b"token", TASKS, SLOT_OF, by_ids)
     return driver.feeder
 
 
-def fed(rows, *script):
+def fed(rows, *script, by_ids=False):
     """{task: its share} when `script` has happened."""
-    return feeder(*script).feed(rows, 0)
+    return feeder(*script, by_ids=by_ids).feed(rows, 0)
 
 
 def test_a_batch_is_done_when_every_task_has_settled_its_share():
@@ -122,6 +122,15 @@ def test_all_is_fed_again_where_nobody_knows_which_rows_the_share_was():
     fed(rows, settled(3), lost(1), settled(4), settled(3))
 
     assert rows.handed == [[3, 4], [3, 4]]
+
+
+def test_with_exactly_once_no_row_is_fed_again_that_may_be_executed_already(caplog):
+    rows = ScriptedRows(determinate=False)
+
+    fed(rows, settled(3), lost(1), settled(4), by_ids=True)
+
+    assert rows.handed == [[3, 4], [4]]
+    assert "exactly-once holds only as long as they do not" in caplog.text
 
 
 def test_a_share_that_was_settled_before_its_slot_was_lost_is_not_fed_again():
