@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 START_SECS = 120.0  # for all slots to open, by their own clocks
 ANSWER_SECS = 30.0  # for slots that are busy with user code
+HELLO_SECS = 20.0  # from the start of a process to its first word, even where the machine has much to do
 
 Handler = Callable[[Any, SlotLink, dict[str, Any]], None]
 
@@ -55,6 +56,7 @@ class Slots:
         self._changed = changed or Changes()
         self._lost: dict[int, str] = {}  # {slot: why}
         self._failed_start: str | None = None
+        self._heard: set[int] = set()  # slots that start and have said hello
         self._questions = itertools.count(1)
         self._asked: dict[int, Question] = {}  # those that are not yet answered
         self._ending = False
@@ -65,6 +67,7 @@ class Slots:
         """What a process that has just connected needs to know."""
         with self._changed:
             link.epoch = self.epoch
+            self._heard.add(link.slot)
             return {"epoch": self.epoch, "open": self.is_open}
 
     def on_message(self, link: SlotLink, message: dict[str, Any]) -> None:
@@ -146,20 +149,32 @@ class Slots:
         self._start_slots(list(self.slots))
 
     def _start_slots(self, slots: list[int]) -> None:
+        deadline = self._changed.monotonic() + self._start_secs
         with self._changed:
             self._failed_start = None
-            missing = [slot for slot in slots if not self.slots[slot]]  # a late process may have taken a place by now
-        if missing:
-            self._engine.place(missing)
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._failed_start or self._ending or all(self.slots[slot] for slot in slots), self._start_secs
-            )
-            if self._failed_start:
-                raise StormError(self._failed_start)
-            missing = [slot for slot in slots if not self.slots[slot]]
-            if missing and not self._ending:
-                raise StormError(f"slots {missing} did not start within {self._start_secs:g} s")
+            self._heard.clear()
+        while True:
+            with self._changed:  # a late process may have taken a place by now
+                silent = [slot for slot in self._without_process(slots) if slot not in self._heard]
+            if silent:
+                self._engine.place(silent)
+            with self._changed:
+                left = deadline - self._changed.monotonic()
+                # One that dies before it says hello leaves no trace: it is started again.
+                is_over = self._changed.wait_for(
+                    lambda: self._failed_start or self._ending or not self._without_process(slots),
+                    min(left, HELLO_SECS),
+                )
+                if self._failed_start:
+                    raise StormError(self._failed_start)
+                if is_over:
+                    return
+                if left <= HELLO_SECS:
+                    missing = self._without_process(slots)
+                    raise StormError(f"slots {missing} did not start within {self._start_secs:g} s")
+
+    def _without_process(self, slots: list[int]) -> list[int]:
+        return [slot for slot in slots if self.slots[slot] is None]
 
     def set_active(self, active: bool) -> None:
         """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""

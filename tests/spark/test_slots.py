@@ -1,7 +1,10 @@
 """What the driver asks its slots, with slots that only say what they would."""
 
+import pytest
+
+from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.slots import Slots
+from pystorm_spark.spark.slots import HELLO_SECS, Changes, Slots
 
 
 class Scripted:
@@ -31,3 +34,61 @@ def test_a_state_is_read_from_the_slot_that_comes_in_the_place_of_one_that_dies_
     put(die)
 
     assert slots.read("count", None) == [b"all of it"]
+
+
+class HandChanges(Changes):
+    """Nobody waits: time passes at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def wait_for(self, predicate, timeout=None):
+        if not predicate():
+            self.now += timeout
+        return predicate()
+
+
+class Places:
+    """Starts processes that do what the next line of a script says of their slots, in their order."""
+
+    def __init__(self, *script):
+        self.script = list(script)
+        self.placed = []
+
+    def place(self, slots):
+        self.placed.append(list(slots))
+        for slot, fate in zip(slots, self.script.pop(0), strict=True):
+            if fate == "dies at once":
+                continue
+            link = SlotLink(slot, 0, Scripted(lambda message: None), is_near=False)
+            self.slots.admit(link)
+            if fate == "comes":
+                self.slots.on_message(link, {"kind": "ready", "address": ["socket"]})
+
+
+def started(*script, start_secs=60):
+    places = Places(*script)
+    places.slots = Slots(2, places, silence_secs=60, start_secs=start_secs, changed=HandChanges())
+    places.slots.start(is_open=True)
+    return places
+
+
+def test_a_process_that_dies_before_it_says_hello_is_started_again():
+    places = started(["comes", "dies at once"], ["dies at once"], ["comes"])
+
+    assert places.placed == [[0, 1], [1], [1]]
+    assert places.slots._changed.now == 2 * HELLO_SECS
+
+
+def test_a_process_that_takes_long_to_open_its_components_is_not_started_again():
+    with pytest.raises(StormError, match=r"slots \[1\] did not start within 90 s"):
+        started(["comes", "takes long"])
+
+
+def test_slots_of_which_nothing_is_heard_at_all_are_given_up_in_the_end():
+    with pytest.raises(StormError, match=r"slots \[0, 1\] did not start within 90 s"):
+        started(*[["dies at once"] * 2] * 5)
