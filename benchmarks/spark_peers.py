@@ -28,10 +28,10 @@ PROGRAMS = {
 def method(plan):
     return (
         f"{spark_word_count.method(plan)} Storm runs in a `LocalCluster`, all acked, with what was the quickest "
-        "on two cores with one executor of each: one acker, `topology.max.spout.pending` 1000, batches of one, no "
-        "load-aware messaging. Structured Streaming splits in the JVM and counts in Python, with the same settings as "
-        "the engine; the multilang bolt only splits; bytewax and PyFlink split and count, and keep no snapshots. The "
-        "mean latency of the engine is that of `topology_info`, over all rounds until then."
+        "on two cores with one executor of each and with two: one acker, `topology.max.spout.pending` 1000, batches "
+        "of one, no load-aware messaging. Structured Streaming splits in the JVM and counts in Python, with the same "
+        "settings as the engine; the multilang bolt only splits; bytewax and PyFlink split and count, and keep no "
+        "snapshots. The mean latency of the engine is that of `topology_info`, over all rounds until then."
     )
 
 

@@ -35,7 +35,7 @@ public final class StormCount {
         return measure(warmUpMillis, millis);
     }
 
-    /** What was the quickest on two cores with one executor of each; with more it was not tried anew. */
+    /** What was the quickest on two cores, with one executor of each and with two: more ackers or batches were not. */
     private static Config conf() {
         Config conf = new Config();
         conf.setNumWorkers(1);
