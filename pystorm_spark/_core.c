@@ -45,7 +45,7 @@ static PyTypeObject *types[KINDS];
     X(SPOUT, routes) X(SPOUT, short_way)                                                                               \
     X(LEDGER, _entries) X(ENTRY, edges) X(ENTRY, failed) X(ENTRY, spout_task)                                          \
     X(ROTATING, _buckets) X(ROTATING, newest) X(TASK, _batch) X(TASK, backlog) X(TASK, inbox)       \
-    X(STATE, _changed) X(STATE, _values)
+    X(STATE, _changed) X(STATE, _committed) X(STATE, _prepared)
 
 #define DECLARE(kind, name) static Py_ssize_t kind##_##name;
 SLOTS(DECLARE)
@@ -817,28 +817,34 @@ static int is_atom(PyObject *value)
            PyBool_Check(value) || PyBytes_CheckExact(value);
 }
 
-/* KeyValueState.get(key[, default]), where the value is an atom. */
+/* KeyValueState.get(key[, default]), where the value is an atom; one that is deleted is left to Python. */
 static PyObject *state_get(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (names != NULL || count < 2 || count > 3)
         return PYTHON;
-    PyObject *value = PyDict_GetItemWithError(SLOT(args[0], STATE__values), args[1]);
+    PyObject *value = NULL;
+    static Py_ssize_t *const layers[] = {&STATE__changed, &STATE__prepared, &STATE__committed};
+    for (size_t i = 0; value == NULL && i < COUNT(layers); i++) {
+        value = PyDict_GetItemWithError(SLOT(args[0], *layers[i]), args[1]);
+        if (value == NULL && PyErr_Occurred())
+            return NULL;
+    }
     if (value == NULL)
-        return PyErr_Occurred() ? NULL : Py_NewRef(count == 3 ? args[2] : Py_None);
+        return Py_NewRef(count == 3 ? args[2] : Py_None);
     return is_atom(value) ? Py_NewRef(value) : PYTHON;
 }
 
-/* KeyValueState.put(key, value), where the key has changed before and the value is an atom. */
+/* KeyValueState.put(key, value), where the key has changed before and was an atom, and the value is one. */
 static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (names != NULL || count != 3 || !is_atom(args[2]))
         return PYTHON;
-    int known = PyDict_Contains(SLOT(args[0], STATE__changed), args[1]);
-    if (known < 0)
-        PyErr_Clear(); /* it cannot be hashed: Python says so */
-    if (known <= 0)
+    PyObject *changed = SLOT(args[0], STATE__changed), *old = PyDict_GetItemWithError(changed, args[1]);
+    if (old == NULL || !is_atom(old)) {
+        PyErr_Clear(); /* a key that cannot be hashed: Python says so */
         return PYTHON;
-    return PyDict_SetItem(SLOT(args[0], STATE__values), args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    return PyDict_SetItem(changed, args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static const struct {

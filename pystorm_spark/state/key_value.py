@@ -18,7 +18,8 @@ V = TypeVar("V")
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # nobody can change them
 KEPT = "keep data (numbers, text, dates, lists, dicts, dataclasses, …), and make what is no data in prepare"
 _DELETED = ExtType(DELETED, b"")
-_MISSING: Any = object()
+_MISSING: Any = object()  # a key that was deleted, or never there
+_UNKNOWN: Any = object()  # a key of which a layer says nothing
 
 
 class Packed(bytes):
@@ -36,23 +37,24 @@ class KeyValueState(Generic[K, V]):
     A section is one msgpack array of keys and values in turn. Atoms are as they are, others `PACKED`.
     """
 
-    __slots__ = ("_changed", "_codec", "_prepared", "_values")
+    __slots__ = ("_changed", "_codec", "_committed", "_prepared", "_size")
 
     def __init__(self, codec: StateCodec) -> None:
         self._codec = codec
-        self._values: dict[Any, Any] = {}
-        # {key: what was there before}: before the first change since the last prepare, and before that since the last
-        # commit. What is prepared belongs to a commit that is not yet known to have succeeded.
+        # Three layers, of which the newest that has a key says its value, or that it is `_MISSING`: what has changed
+        # since the last prepare; what is prepared for a commit that may not succeed; the last commit.
         self._changed: dict[Any, Any] = {}
         self._prepared: dict[Any, Any] = {}
+        self._committed: dict[Any, Any] = {}
+        self._size = 0
 
     # What users call.
 
     @compiled
     def get(self, key: K, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
-        value = self._values.get(key, default)
-        return value if type(value) is not Packed else self._unpacked(value)
+        value = self._find(key)
+        return default if value is _MISSING else self._given(value)
 
     @compiled
     def put(self, key: K, value: V) -> None:
@@ -61,24 +63,24 @@ class KeyValueState(Generic[K, V]):
         if type(value) not in ATOMS:
             kept = self._packed(value, "the value for key", key)
         try:
-            is_new = key not in self._changed
+            is_new = self._find(key) is _MISSING
         except TypeError as exc:
             raise SerializationError(f"{key!r} cannot be a key of the state: {exc}") from exc
         if is_new:
             if type(key) is not str:
                 self._check_key(key)
-            self._changed[key] = self._values.get(key, _MISSING)
-        self._values[key] = kept
+            self._size += 1
+        self._changed[key] = kept
 
     def delete(self, key: K) -> None:
         """Forget `key`, if it is there."""
-        if key in self._values:
-            old = self._values.pop(key)
-            self._changed.setdefault(key, old)
+        if key in self:
+            self._changed[key] = _MISSING
+            self._size -= 1
 
     def pop(self, key: K, default: Any = _MISSING) -> Any:
         """Forget `key`; the value that it had, or `default` if there was none and one is given."""
-        if default is not _MISSING and key not in self._values:
+        if default is not _MISSING and key not in self:
             return default
         value = self[key]
         self.delete(key)
@@ -86,7 +88,7 @@ class KeyValueState(Generic[K, V]):
 
     def setdefault(self, key: K, default: Any = None) -> Any:
         """The value of `key`, which is `default` from now on if there was none; a list that comes out is a copy."""
-        if key not in self._values:
+        if key not in self:
             self.put(key, default)
         return self[key]
 
@@ -97,14 +99,14 @@ class KeyValueState(Generic[K, V]):
 
     def clear(self) -> None:
         """Forget all keys."""
-        for key in list(self._values):
+        for key in self._merged():
             self.delete(key)
 
     def keys(self) -> Iterator[K]:
-        return iter(list(self._values))
+        return iter(self._merged())
 
     def items(self) -> Iterator[tuple[K, V]]:
-        return self._pairs(list(self._values.items()))
+        return self._pairs(self._merged())
 
     def values(self) -> Iterator[V]:
         return (value for _, value in self.items())
@@ -113,27 +115,26 @@ class KeyValueState(Generic[K, V]):
         return self.items()
 
     def __getitem__(self, key: K) -> Any:
-        value = self._values[key]
-        return self._unpacked(value) if type(value) is Packed else value
+        value = self._find(key)
+        if value is _MISSING:
+            raise KeyError(key)
+        return self._given(value)
 
     __setitem__ = put
 
     def __delitem__(self, key: K) -> None:
-        if key not in self._values:
+        if key not in self:
             raise KeyError(key)
         self.delete(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._values
+        return self._find(key) is not _MISSING
 
     def __len__(self) -> int:
-        return len(self._values)
-
-    def __bool__(self) -> bool:
-        return bool(self._values)
+        return self._size
 
     def __repr__(self) -> str:
-        return f"<KeyValueState of {len(self._values)} keys>"
+        return f"<KeyValueState of {self._size} keys>"
 
     # What the engine calls.
 
@@ -145,64 +146,73 @@ class KeyValueState(Generic[K, V]):
             if Packed in set(map(type, keys)):
                 keys = [self._unpacked(key) if type(key) is Packed else key for key in keys]
             if _MISSING not in values:
-                self._values.update(zip(keys, values, strict=True))
+                self._committed.update(zip(keys, values, strict=True))
                 continue
             for key, value in zip(keys, values, strict=True):  # one by one: a key may be deleted and then put again
-                if value is _MISSING:
-                    self._values.pop(key, None)
-                else:
-                    self._values[key] = value
+                _set(self._committed, key, value)
+        self._size = len(self._committed)
 
     def has_changed(self) -> bool:
         return bool(self._changed or self._prepared)
 
     def prepare_commit(self) -> bytes | None:
         """The changes since the last commit, those included that were prepared before and never committed."""
-        for key, old in self._changed.items():
-            self._prepared.setdefault(key, old)
-        self._changed = {}
-        if not self._prepared:
-            return None
-        values = self._values
-        return self._section([part for key in self._prepared for part in (key, values.get(key, _DELETED))])
+        self._prepare()
+        return self._section(self._prepared) if self._prepared else None
 
     def prepare_all(self) -> bytes | None:
         """The same, for a commit that holds all there is."""
-        self.prepare_commit()
-        if not self._values and not self._prepared:
-            return None
-        return self._section([part for pair in self._values.items() for part in pair])
+        self._prepare()
+        return self._section(self._merged()) if self._prepared or self._committed else None
 
     def commit(self) -> None:
         """What was prepared is committed."""
+        if _MISSING not in self._prepared.values():
+            self._committed.update(self._prepared)
+        else:
+            for key, value in self._prepared.items():
+                _set(self._committed, key, value)
         self._prepared = {}
 
     def rollback(self) -> None:
         """Go back to the last commit."""
-        for layer in (self._changed, self._prepared):
-            for key, old in layer.items():
-                if old is _MISSING:
-                    self._values.pop(key, None)
-                else:
-                    self._values[key] = old
-            layer.clear()
+        self._changed, self._prepared = {}, {}
+        self._size = len(self._committed)
 
     def committed(self) -> dict[Any, Any]:
         """What the last commit holds."""
-        kept = {**self._values, **self._changed, **self._prepared}
-        return dict(self._pairs((key, value) for key, value in kept.items() if value is not _MISSING))
+        return dict(self._pairs(self._committed))
 
     def committed_value(self, key: Any) -> Any:
         """What the last commit holds for `key`; None if it holds nothing."""
-        for layer in (self._prepared, self._changed, self._values):
-            if key in layer:
-                value = layer[key]
-                return self._unpacked(value) if type(value) is Packed else None if value is _MISSING else value
-        return None
+        return self._given(self._committed.get(key))
+
+    # Layers.
+
+    def _prepare(self) -> None:
+        if self._prepared:
+            self._prepared.update(self._changed)
+        else:
+            self._prepared = self._changed
+        self._changed = {}
+
+    def _find(self, key: Any) -> Any:
+        value = self._changed.get(key, _UNKNOWN)
+        if value is _UNKNOWN and self._prepared:
+            value = self._prepared.get(key, _UNKNOWN)
+        return value if value is not _UNKNOWN else self._committed.get(key, _MISSING)
+
+    def _merged(self) -> dict[Any, Any]:
+        """All that there is now, as it is kept."""
+        merged = {**self._committed, **self._prepared, **self._changed}
+        if len(merged) == self._size:
+            return merged
+        return {key: value for key, value in merged.items() if value is not _MISSING}
 
     # Packing.
 
-    def _section(self, flat: list[Any]) -> bytes:
+    def _section(self, layer: dict[Any, Any]) -> bytes:
+        flat = [_DELETED if part is _MISSING else part for pair in layer.items() for part in pair]
         try:
             return _pack(flat, self._lowered)
         except (OverflowError, ValueError):  # a huge int, or a lone surrogate: as values they can travel
@@ -223,12 +233,15 @@ class KeyValueState(Generic[K, V]):
         except SerializationError as exc:
             raise SerializationError(f"{what} {key!r} cannot be kept in the state: {exc}; {KEPT}") from exc
 
+    def _given(self, kept: Any) -> Any:
+        return self._unpacked(kept) if type(kept) is Packed else kept
+
     def _unpacked(self, packed: bytes) -> Any:
         return self._codec.unpack_rows(bytes(packed), 1)[0][0]
 
-    def _pairs(self, kept: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        for key, value in kept:
-            yield key, self._unpacked(value) if type(value) is Packed else value
+    def _pairs(self, kept: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        for key, value in kept.items():
+            yield key, self._given(value)
 
 
 State = KeyValueState  # Storm's name for any kind of state
@@ -239,6 +252,13 @@ def pairs_of(sections: Iterable[bytes], codec: StateCodec) -> dict[Any, Any]:
     state: KeyValueState[Any, Any] = KeyValueState(codec)
     state.restore(sections)
     return state.committed()
+
+
+def _set(layer: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is _MISSING:
+        layer.pop(key, None)
+    else:
+        layer[key] = value
 
 
 def _pack(flat: Sequence[Any], default: Any) -> bytes:
