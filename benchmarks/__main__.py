@@ -27,6 +27,7 @@ SPARK = (
     "spark_latency",
     "spark_exchange",
     "spark_recovery",
+    "spark_state",
     "dataframe_spout",
     "run_batch",
 )

@@ -10,7 +10,8 @@ from benchmarks.components import ConstSpout, CountBolt, DevNullBolt, SentenceSp
 from benchmarks.meter import Spread
 from benchmarks.reference_loop import SENTENCES
 from benchmarks.spark_rig import CORES, SparkRig
-from pystorm_spark import Fields, TopologyBuilder
+from benchmarks.word_count import bolts
+from pystorm_spark import TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
 from pystorm_spark.spark.row_batches import row_batches
 
@@ -47,8 +48,7 @@ def null_topology(spout):
 def word_count_topology(spout):
     builder = TopologyBuilder()
     builder.set_spout(meter.SPOUT, spout, TASKS)
-    builder.set_bolt("split", SplitBolt(), TASKS).shuffle_grouping(meter.SPOUT)
-    builder.set_bolt("count", CountBolt(), TASKS).fields_grouping("split", Fields("word"))
+    bolts(builder, SplitBolt(), CountBolt(), TASKS)
     return builder.create_topology()
 
 

@@ -12,6 +12,7 @@ from pystorm_spark import LocalCluster
 ROUNDS, QUICK_ROUNDS = 5, 2
 SLICE_SECS = 2.0  # some commits
 COMMIT_MS = 1000
+PLAIN = "plain"
 BARS = {"at-least-once": 0.75, "exactly-once": 0.6}
 
 
@@ -26,7 +27,7 @@ def method(rounds):
 def measure(quick=False):
     rounds = QUICK_ROUNDS if quick else ROUNDS
     with tempfile.TemporaryDirectory() as folder, LocalCluster(checkpoint=folder) as cluster:
-        rigs = {"plain": Rig(cluster, topology(), {"topology.max.spout.pending": None})}
+        rigs = {PLAIN: Rig(cluster, topology(), {"topology.max.spout.pending": None})}
         for guarantee in BARS:
             conf = {
                 "topology.state.guarantee": guarantee,
@@ -40,19 +41,20 @@ def measure(quick=False):
         for _ in range(rounds):
             for label, rig in rigs.items():
                 rates[label].append(rig.slice(SLICE_SECS).rate * WORDS)
-    return _result(rates, rounds)
+    table, figures = compared(rates)
+    return report.Result("stateful_word_count", report.first_line(__doc__), method(rounds), [table], figures)
 
 
-def _result(rates, rounds):
+def compared(rates):
+    """(the table, the figures) of {state: words a second of each round}, of which one is of the plain word count."""
     rows, figures = [], {}
     for label, found in rates.items():
-        ratios = Spread.of([rate / plain for rate, plain in zip(found, rates["plain"], strict=True)])
+        ratios = Spread.of([rate / plain for rate, plain in zip(found, rates[PLAIN], strict=True)])
         bar = BARS.get(label)
         judged = report.verdict(ratios.median >= bar, f"≥ {bar}") if bar else ""
         rows.append([label, report.rate(Spread.of(found)), report.ratio(ratios), judged])
         figures[label] = {"words/s": Spread.of(found).median, "ratio": ratios.median}
-    table = report.Table(["state", "words/s", "to plain", "bar"], rows)
-    return report.Result("stateful_word_count", report.first_line(__doc__), method(rounds), [table], figures)
+    return report.Table(["state", "words/s", "to plain", "bar"], rows), figures
 
 
 if __name__ == "__main__":
