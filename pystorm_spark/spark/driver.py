@@ -14,7 +14,7 @@ from pystorm_spark.errors import SlotLostError, StormError
 from pystorm_spark.spark.commit_round import CommitRound, Keeper
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.exchange import Order
-from pystorm_spark.spark.slots import START_SECS, Changes, Engine, Handler, Slots
+from pystorm_spark.spark.slots import START_SECS, Changes, Engine, Handler, Running, Slots
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,9 @@ class Driver(Slots):
         self._keeper = keeper  # of commits, where there is state to be committed
         self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
         self._round: CommitRound | None = None  # the commit that is being made
+        self._commits = 0  # that were made
         self._uncommitted = False  # slots have something to commit
+        self._due = 0.0  # when it is to be committed
         self._urgent = False  # and spouts will soon have no room for more
         self._broken = False  # a root has failed that takes all that is not committed back with it
         self.taken_back = 0  # epochs that began because of such a root, and of nothing else
@@ -63,8 +65,13 @@ class Driver(Slots):
         self._with_frames.add(link.slot)
 
     def _on_uncommitted(self, link: SlotLink, message: dict[str, Any]) -> None:
-        self._uncommitted = True
+        self._note_uncommitted()
         self._urgent = self._urgent or message["is_urgent"]
+
+    def _note_uncommitted(self) -> None:
+        if not self._uncommitted:
+            self._uncommitted = True
+            self._due = self._changed.monotonic() + self._commit_secs
 
     def _on_broken(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._broken = True
@@ -92,11 +99,11 @@ class Driver(Slots):
     # The loop; called in the thread of foreachBatch.
 
     def batch(self) -> None:
-        """Exchange for about the commit interval, once there is something to exchange; then commit."""
+        """Exchange for about the commit interval, once there is something to exchange, and commit."""
         began: float | None = None
-        epoch = self.epoch
+        epoch, commits = self.epoch, self._commits
         try:
-            while not self._ending and not self._is_over(began):
+            while not self._ending and not self._is_over(began, commits):
                 self._wait_for_work(began)
                 if self._ending:
                     return
@@ -107,7 +114,9 @@ class Driver(Slots):
                     began = began or self._changed.monotonic()
                     if self._with_frames:
                         self._run_job()
-                    self._go_on_with_commit(began)
+                    self._go_on_with_commit()
+                    if self._round is not None and self._round.failure is not None:
+                        self._commit_failed(self._round.failure)
         except Exception as exc:
             if self._ending:
                 return
@@ -123,51 +132,65 @@ class Driver(Slots):
         """Whether a slot has died since the last batch that it lived through."""
         return self._deaths[slot] > 0
 
-    def _is_over(self, began: float | None) -> bool:
-        """Whether a batch that began then has come to its end, its commit included."""
+    def _is_over(self, began: float | None, commits: int) -> bool:
+        """Whether a batch that began then, after so many commits, has come to its end, its commit included."""
         if began is None or self._changed.monotonic() < began + self._commit_secs:
             return False
-        return self._round is None and not (self._uncommitted or self._finishing)
+        if self._round is not None or self._finishing:
+            return False
+        return self._commits > commits or not self._uncommitted
 
     def _wait_for_work(self, began: float | None) -> None:
-        left = None if began is None else max(0.0, began + self._commit_secs - self._changed.monotonic())
         with self._changed:
-            self._changed.wait_for(lambda: self._has_work(began), None if self._round is not None else left)
+            end = None if began is None else began + self._commit_secs
+            self._changed.wait_for(lambda: self._has_work(began), self._left_until(end))
 
     def _has_work(self, began: float | None) -> bool:
-        if self._round is not None:
-            news = self._round.is_answered()
-        else:
-            news = self._finishing or self._urgent or (began is None and self._uncommitted)
-        return bool(self._ending or self._lost or self._broken or self._with_frames or news)
+        is_new = began is None and self._uncommitted
+        return bool(
+            self._ending or self._lost or self._broken or self._with_frames or is_new or self._calls_for_commit()
+        )
 
     # Commits.
 
-    def _go_on_with_commit(self, began: float) -> None:
-        """Begin a commit when it is time to, or make its next step."""
-        if self._keeper is None:
-            return
-        if self._round is None:
-            is_due = self._changed.monotonic() >= began + self._commit_secs
-            if self._uncommitted and (is_due or self._urgent or self._finishing):
-                self._uncommitted = self._urgent = False
-                self._round = CommitRound(self._ask, self._keeper, len(self.slots))
-            elif self._finishing:
-                self._end_round()
-        elif self._round.advance():
-            self._end_round()
+    def _calls_for_commit(self) -> bool:
+        """Whether a commit is to be begun, or its next step can be made."""
+        if self._round is not None:
+            return self._round.failure is None and self._round.is_answered()
+        return self._finishing or self._is_commit_due()
 
-    def _end_round(self) -> None:
-        round_, self._round = self._round, None
-        if round_ is not None and round_.failure is not None:
-            self._commit_failed(round_.failure)
-        elif round_ is not None and not round_.is_made:
-            self._uncommitted = True
-            with self._changed:
-                self._changed.wait_for(lambda: self._ending or self._lost, self._commit_secs)
+    def _is_commit_due(self) -> bool:
+        return self._uncommitted and (self._urgent or self._finishing or self._changed.monotonic() >= self._due)
+
+    def _left_until(self, when: float | None) -> float | None:
+        """How long to wait if nothing is heard: until a commit is due, or until `when` if none is wanted."""
+        if self._round is not None:
+            return None
+        if self._uncommitted:
+            when = self._due
+        return None if when is None else max(0.0, when - self._changed.monotonic())
+
+    def _go_on_with_commit(self) -> None:
+        """Begin a commit when it is time to, or make its next step. One that user code has made fail stays."""
+        if self._keeper is None or not self._calls_for_commit():
+            return
+        if self._round is not None:
+            if self._round.advance() and self._round.failure is None:
+                self._end_round(self._round.is_made)
+        elif self._is_commit_due():
+            self._uncommitted = self._urgent = False
+            self._round = CommitRound(self._ask, self._keeper, len(self.slots))
         else:
-            self._failed_commits = 0
+            self._end_round(False)
+
+    def _end_round(self, is_made: bool) -> None:
         with self._changed:
+            if is_made:
+                self._commits += 1
+                self._failed_commits = 0
+            elif self._round is not None:
+                self._note_uncommitted()
+            self._round = None
             self._finishing = False
             self._changed.notify_all()
 
@@ -176,6 +199,7 @@ class Driver(Slots):
         if self._failed_commits > FAILED_JOBS:
             raise StormError(why)
         log.warning("%s: all that has happened since the last commit is taken back", why)
+        self._end_round(False)
         self._recover()
 
     def _run_job(self) -> None:
@@ -185,8 +209,11 @@ class Driver(Slots):
             addresses = tuple(link.address for link in self.slots.values() if link is not None and link.address)
             order = Order(self.epoch, self._job, self._token, addresses)
         began = self._changed.monotonic()
+        running = self._engine.exchange(order, self._exchanges)
+        while not self._await(running):
+            self._go_on_with_commit()
         try:
-            statuses = self._engine.exchange(order, self._exchanges)
+            statuses = running.result()
         except Exception as exc:
             self._job_failed(exc)
             return
@@ -196,6 +223,13 @@ class Driver(Slots):
         if "missed" in statuses.values() and not self._lost and not self._ending:
             log.warning("an exchange has missed a slot for a moment, what was in flight is failed")
             self._recover()
+
+    def _await(self, running: Running) -> bool:
+        """Wait until the exchanges have come to their end, or a commit can go on meanwhile; whether they have."""
+        with self._changed:
+            latest = self._changed.monotonic() + self._commit_secs  # no commit is due before that if none is wanted now
+            self._changed.wait_for(lambda: running.done() or self._calls_for_commit(), self._left_until(latest))
+            return running.done()
 
     def _job_failed(self, exc: Exception) -> None:
         """What the job carried is lost: all slots begin a new epoch."""

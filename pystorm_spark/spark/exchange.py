@@ -17,6 +17,8 @@ from typing import IO, Any
 from pyspark import RDD, SparkContext
 from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 
+from pystorm_spark.errors import StormError
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.wire import MISSED, Address, Connection, WireError, connect
 
 TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
@@ -103,8 +105,22 @@ class Chains:
 
     def __init__(self, sc: SparkContext) -> None:
         self._sc = sc
+        self._runner = ThreadPoolExecutor(1, thread_name_prefix="pystorm-exchanges")
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pystorm-chains")
         self._next: tuple[Order, int, Future[RDD[Any]]] | None = None
+
+    def start(self, order: Order, exchanges: int) -> Future[dict[int, str]]:
+        """Run them in another thread, as a job of the same group and pool as those of the calling one."""
+        properties = self._sc._jsc.sc().getLocalProperties().clone()
+
+        def run() -> dict[int, str]:
+            self._sc._jsc.sc().setLocalProperties(properties)
+            try:
+                return self.run(order, exchanges)
+            except SPARK_ERRORS as exc:
+                raise StormError(reason(exc)) from exc
+
+        return self._runner.submit(run)
 
     def run(self, order: Order, exchanges: int) -> dict[int, str]:
         """Run `exchanges` exchanges and hand the last frames over; {slot: "ok", "missed", "refused" or "lost"}."""
@@ -120,6 +136,7 @@ class Chains:
         return make_chain(self._sc, order, exchanges)
 
     def close(self) -> None:
+        self._runner.shutdown()
         self._maker.shutdown()
 
 

@@ -24,14 +24,23 @@ HELLO_SECS = 20.0  # from the start of a process to its first word, even where t
 Handler = Callable[[Any, SlotLink, dict[str, Any]], None]
 
 
+class Running(Protocol):
+    """A chain of exchanges that runs; what a `Future` is, too."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> dict[int, str]:
+        """{slot: "ok", "missed", "refused" or "lost"}, or raises what went wrong."""
+
+
 class Engine(Protocol):
     """What the loop needs from Spark; a simulator can be put in its place."""
 
     def place(self, slots: list[int]) -> None:
         """Start the processes of `slots`; they report by themselves."""
 
-    def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
-        """Run a chain of exchanges; {slot: "ok", "missed", "refused" or "lost"}."""
+    def exchange(self, order: Order, exchanges: int) -> Running:
+        """Begin a chain of exchanges; who waits is nudged when it has come to its end."""
 
 
 class Changes(threading.Condition):

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -64,7 +65,7 @@ class Run:
         self.failure: BaseException | None = None  # why a slot could not start
         self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0
-        self._exchanging = False
+        self._exchanging: Future[dict[int, str]] | None = None
         self._session = session
         self._plan = plan
         self._sinks = sinks
@@ -135,15 +136,14 @@ class Run:
         if pin is not None:
             self._pins.append(pin)
 
-    def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
+    def exchange(self, order: Order, exchanges: int) -> Future[dict[int, str]]:
         self.jobs += 1
-        self._exchanging = True
         try:
-            return self._chains.run(order, exchanges)
+            self._exchanging = running = self._chains.start(order, exchanges)
         except SPARK_ERRORS as exc:
             raise StormError(reason(exc)) from exc
-        finally:
-            self._exchanging = False
+        running.add_done_callback(lambda _: self.driver.nudge())
+        return running
 
     def _write_rows(self, txid: int, rows: Mapping[int, Mapping[int, int]]) -> bool:
         """Have the sinks write what slots have set apart; False if one of these was lost, or all is ending."""
@@ -223,7 +223,8 @@ class Run:
         self._ask()
         links = self._links()
         waiting = any(link.state != "ready" or link.is_at_work or link.inbox_bytes for link in links)
-        return self._exchanging or waiting or len(links) < len(self.driver.slots)
+        is_exchanging = self._exchanging is not None and not self._exchanging.done()
+        return is_exchanging or waiting or len(links) < len(self.driver.slots)
 
     def _ask(self) -> None:
         """Have every slot tell how it stands."""

@@ -21,10 +21,13 @@ class Job:
         self._running = set()
         self.is_over = False
         self.error = None
-
-    def run(self):
         self._start(0)
-        self._simulation.run_until(lambda: self.is_over)
+
+    def done(self):
+        return self.is_over
+
+    def result(self):
+        assert self.is_over
         if self.error is not None:
             raise self.error
         return dict(result for results in self._outputs[self._last].values() for result in results)

@@ -135,7 +135,7 @@ class Simulation:
         self.changes.check_unlocked()
         assert not self.driver._ending, "a job was started after the end"
         assert len(order.addresses) == self.scenario.slots
-        return Job(self, order, exchanges).run()
+        return Job(self, order, exchanges)
 
     # What the slots and the tasks need.
 
