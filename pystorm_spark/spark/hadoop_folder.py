@@ -86,8 +86,14 @@ class HadoopFolder:
             return True
 
     def rename(self, old: str, new: str) -> bool:
+        """Give a file another name; False if that is taken, where a file is not replaced."""
         with self.told(new, "cannot be written"):
-            return bool(self._system.rename(self._path(old), self._path(new)))
+            try:
+                return bool(self._system.rename(self._path(old), self._path(new)))
+            except Py4JJavaError:  # S3A does not say no, as HDFS does
+                if not self._system.exists(self._path(new)):
+                    raise
+                return False
 
     def remove(self, name: str) -> None:
         """Remove a file, which may be gone already."""

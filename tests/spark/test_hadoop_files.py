@@ -22,6 +22,21 @@ def files(spark, tmp_path):
     return HadoopFiles(HadoopFolder(spark, f"file://{tmp_path}/state"))
 
 
+class ObjectStore:
+    """Hadoop's local file system, with the ways of S3A: to rename to a name that is taken is an error."""
+
+    def __init__(self, system):
+        self._system = system
+
+    def __getattr__(self, name):
+        return getattr(self._system, name)
+
+    def rename(self, old, new):
+        if self._system.exists(new):
+            self._system.create(new, False)
+        return self._system.rename(old, new)
+
+
 def left(tmp_path):
     """What Hadoop has left in the folder, without the checksums that it keeps for local files."""
     return [name for name in os.listdir(tmp_path / "state") if not name.endswith(".crc")]
@@ -34,6 +49,16 @@ def test_what_was_written_is_read(files, tmp_path, data):
     assert files.read("a.part") == data
     assert files.size("a.part") == len(data)
     assert files.names() == left(tmp_path) == ["a.part"]
+
+
+def test_a_file_is_written_again_where_none_is_replaced_by_renaming(spark, tmp_path):
+    folder = HadoopFolder(spark, f"file:{tmp_path}/state")
+    folder._system = ObjectStore(folder._system)
+    files = HadoopFiles(folder)
+    files.write("a.part", b"one")
+    files.write("a.part", b"two")
+    assert files.read("a.part") == b"two"
+    assert left(tmp_path) == ["a.part"]
 
 
 def test_a_file_that_is_removed_is_gone_and_may_be_removed_again(files, tmp_path):
