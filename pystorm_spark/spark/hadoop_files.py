@@ -74,6 +74,6 @@ class HadoopFiles:
     def _is_renamed(self, temporary: str, name: str) -> bool:
         if self._folder.rename(temporary, name):
             return True
-        # HDFS does not replace a file. Only a manifest whose commit has failed is ever written again.
+        # HDFS and S3A do not replace a file. Only a manifest whose commit has failed is ever written again.
         self._folder.remove(name)
         return self._folder.rename(temporary, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +17,8 @@ from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 FOLDER_MODE, FILE_MODE = "700", "600"
 OTHERS_WRITE = 0o022
 PERMISSIONS = "fs.capability.paths.permissions"  # object stores have none, and show all paths as open to everybody
+
+ONLY_NEW = "fs.option.create.conditional.overwrite"  # S3A's, since Hadoop 3.4.2: without it the last of two wins
 
 
 class HadoopFolder:
@@ -74,20 +76,30 @@ class HadoopFolder:
         path = self._path(name)
         with self.told(name, "cannot be written"):
             try:
-                stream = self._system.create(path, replace)
+                stream = self._system.create(path, True) if replace else self._new(path)
             except Py4JJavaError:
                 if replace or not self._system.exists(path):
                     raise
                 return False
             try:
-                stream.write(bytearray(data))
-            finally:
-                stream.close()
+                with closing(stream):
+                    stream.write(bytearray(data))
+            except Py4JJavaError:
+                found = b"" if replace or not self._system.exists(path) else self.read(name)
+                if not found:
+                    raise
+                return found == data  # S3 decides at the end. If its answer was lost, the next one is that it is there
             return True
 
     def rename(self, old: str, new: str) -> bool:
+        """Give a file another name; False if that is taken, where a file is not replaced."""
         with self.told(new, "cannot be written"):
-            return bool(self._system.rename(self._path(old), self._path(new)))
+            try:
+                return bool(self._system.rename(self._path(old), self._path(new)))
+            except Py4JJavaError:  # S3A does not say no, as HDFS does
+                if not self._system.exists(self._path(new)):
+                    raise
+                return False
 
     def remove(self, name: str) -> None:
         """Remove a file, which may be gone already."""
@@ -142,6 +154,12 @@ class HadoopFolder:
             raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {reason(exc)}") from exc
         except OSError as exc:  # of the local file, or because the JVM is gone
             raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {exc}") from exc
+
+    def _new(self, path: Any) -> Any:
+        """A stream into a file that is made only if there is none."""
+        if not self._system.hasPathCapability(path, ONLY_NEW):
+            return self._system.create(path, False)
+        return self._system.createFile(path).overwrite(False).recursive().opt(ONLY_NEW, True).build()
 
     def _path(self, name: str) -> Any:
         return self._hadoop.fs.Path(self._folder, name)

@@ -9,7 +9,7 @@ from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_files import HadoopFiles
-from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.hadoop_folder import ONLY_NEW, HadoopFolder
 from pystorm_spark.topology.durable import TaskKey
 
 pytestmark = pytest.mark.spark
@@ -20,6 +20,77 @@ TASK = TaskKey("count", 0)
 @pytest.fixture
 def files(spark, tmp_path):
     return HadoopFiles(HadoopFolder(spark, f"file://{tmp_path}/state"))
+
+
+class ObjectStore:
+    """Hadoop's local file system, with the ways of an object store.
+
+    A file is there when its stream is closed, in place of any other one, unless that is forbidden by an option of
+    S3. To rename something to a name that is taken is an error, where HDFS says no.
+    """
+
+    def __init__(self, system, meanwhile=lambda: None):
+        self._system = system
+        self._meanwhile = meanwhile  # called while a stream is open
+        self._options = {}
+
+    def __getattr__(self, name):
+        return getattr(self._system, name)
+
+    def hasPathCapability(self, path, name):
+        return name == ONLY_NEW or self._system.hasPathCapability(path, name)
+
+    def create(self, path, overwrite):
+        if not overwrite:
+            self._refuse(path)
+        return self._opened(path, True)
+
+    def createFile(self, path):
+        self._path = path
+        return self
+
+    def overwrite(self, allowed):
+        if not allowed:
+            self._refuse(self._path)
+        return self
+
+    def recursive(self):
+        return self
+
+    def opt(self, key, value):
+        self._options[key] = value
+        return self
+
+    def build(self):
+        return self._opened(self._path, not self._options.get(ONLY_NEW))
+
+    def rename(self, old, new):
+        self._refuse(new)
+        return self._system.rename(old, new)
+
+    def _refuse(self, path):
+        if self._system.exists(path):
+            self._system.create(path, False)
+
+    def _opened(self, path, overwrite):
+        self._meanwhile()
+        return Upload(lambda: self._system.create(path, overwrite))
+
+
+class Upload:
+    """A stream whose file is there when it is closed."""
+
+    def __init__(self, create):
+        self._create = create
+        self._data = b""
+
+    def write(self, data):
+        self._data += data
+
+    def close(self):
+        stream = self._create()
+        stream.write(self._data)
+        stream.close()
 
 
 def left(tmp_path):
@@ -34,6 +105,25 @@ def test_what_was_written_is_read(files, tmp_path, data):
     assert files.read("a.part") == data
     assert files.size("a.part") == len(data)
     assert files.names() == left(tmp_path) == ["a.part"]
+
+
+def test_a_file_is_written_again_where_none_is_replaced_by_renaming(spark, tmp_path):
+    folder = HadoopFolder(spark, f"file:{tmp_path}/state")
+    folder._system = ObjectStore(folder._system)
+    files = HadoopFiles(folder)
+    files.write("a.part", b"one")
+    files.write("a.part", b"two")
+    assert files.read("a.part") == b"two"
+    assert left(tmp_path) == ["a.part"]
+
+
+@pytest.mark.parametrize(("there", "is_made"), [(b"another", False), (b"mine", True)], ids=["lost", "unheard"])
+def test_a_file_that_is_to_be_new_is_made_by_one_of_two_who_find_none(spark, tmp_path, there, is_made):
+    folder = HadoopFolder(spark, f"file:{tmp_path}/state")
+    folder._system = ObjectStore(folder._system, lambda: (tmp_path / "state" / "lock").write_bytes(there))
+    folder.make()
+    assert folder.create("lock", b"mine", replace=False) == is_made
+    assert folder.read("lock") == there
 
 
 def test_a_file_that_is_removed_is_gone_and_may_be_removed_again(files, tmp_path):
