@@ -124,7 +124,12 @@ class HadoopLock:
         return found if isinstance(found, dict) else {}
 
     def _bytes(self, name: str) -> bytes:
-        return self._folder.read(name) if self._folder.has(name) else b""
+        try:
+            return self._folder.read(name)
+        except CheckpointError:
+            if self._folder.has(name):
+                raise
+            return b""  # nobody has it, or its holder has let go of it just now
 
     def _keep(self) -> None:
         while not self._released.wait(BEAT_SECS):

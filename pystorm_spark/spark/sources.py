@@ -89,7 +89,9 @@ class SourceQuery:
         self._stopping: threading.Thread | None = None
         logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
         offsets = source.place / "offsets"
-        (offsets / "offsets").remove_unfinished()  # Spark refuses to begin a first batch where it finds anything
+        # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
+        (offsets / "offsets").remove_unfinished()
+        (offsets / "commits").remove_unfinished()
         writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
         try:
             self._query = writer.option("checkpointLocation", offsets.uri).start()

@@ -255,10 +255,13 @@ def test_a_named_checkpoint_goes_on_after_the_last_batch_that_was_done(spark, jo
 
 @pytest.mark.parametrize("place", [Path, Path.as_uri], ids=["path", "uri"])
 def test_a_first_batch_that_was_stopped_while_spark_noted_it_is_begun_again(spark, journal, files, tmp_path, place):
-    offsets = tmp_path / "checkpoint" / "noted" / "sources" / "rows" / "offsets" / "offsets"
-    offsets.mkdir(parents=True)
-    for name in (".0.50bd6509.tmp", "..0.50bd6509.tmp.crc"):
-        (offsets / name).touch()
+    offsets = tmp_path / "checkpoint" / "noted" / "sources" / "rows" / "offsets"
+    unfinished = [
+        offsets / log / name for log in ("offsets", "commits") for name in (".0.50bd6509.tmp", "..0.50bd6509.tmp.crc")
+    ]
+    for path in unfinished:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     files.put(range(10))
 
     with SparkCluster(spark, place(tmp_path / "checkpoint")) as cluster:
@@ -266,6 +269,7 @@ def test_a_first_batch_that_was_stopped_while_spark_noted_it_is_begun_again(spar
         wait_until(lambda: committed(tmp_path / "checkpoint", "noted") == {0})
 
     assert numbers(journal) == list(range(10))
+    assert not [path for path in unfinished if path.exists()]
 
 
 SCRIPT = """

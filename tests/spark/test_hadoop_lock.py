@@ -32,7 +32,10 @@ class Folder:
         return name in self.files
 
     def read(self, name):
-        return self.files[name]
+        try:
+            return self.files[name]
+        except KeyError:
+            raise CheckpointError(f"there is no {name}") from None
 
     def remove(self, name):
         self.files.pop(name, None)
