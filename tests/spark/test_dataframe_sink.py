@@ -1,6 +1,7 @@
 """DataFrameSink: what a bolt gets becomes a DataFrame for each batch, written once or again, and acked when it is."""
 
 import sqlite3
+from decimal import Decimal
 
 import pytest
 
@@ -171,7 +172,7 @@ class Wrong(BasicBolt):
     outputs = ("number", "square")
 
     def execute(self, tup, collector):
-        collector.emit([tup[0], "many" if tup[0] == 3 else tup[0] ** 2])
+        collector.emit([tup[0], Decimal("1e9") if tup[0] == 3 else Decimal(tup[0] ** 2)])
 
 
 def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(cluster, journal):
@@ -179,14 +180,14 @@ def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(clust
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(5, journal))
     builder.set_bolt("wrong", Wrong()).shuffle_grouping("numbers")
-    builder.set_bolt("sink", DataFrameSink(written, "number long, square long")).shuffle_grouping("wrong")
+    builder.set_bolt("sink", DataFrameSink(written, "number long, square decimal(3)")).shuffle_grouping("wrong")
     cluster.submit_topology("misfit", TWO_SLOTS, builder.create_topology())
 
     wait_until(lambda: acked(journal) == [0, 1, 2, 4] and journal.noted("failed"))
 
     error = cluster.topology_info("misfit").components["sink"].errors[0]
-    assert "square" in error.exception
-    assert "many" in error.input
+    assert "field 'square' does not fit its column of type decimal(3,0): 1E+9 has too many digits" in error.exception
+    assert "1E+9" in error.input
     assert written.rows() == [row for row in squares(5) if row[0] != 3]
 
 
