@@ -87,11 +87,10 @@ class SourceQuery:
         self._on_error = on_error
         self._error: BaseException | None = None
         self._stopping: threading.Thread | None = None
-        logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
         offsets = source.place / "offsets"
         (offsets / "offsets").remove_unfinished()  # Spark refuses to begin a first batch where it finds anything
-        writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
         try:
+            writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
             self._query = writer.option("checkpointLocation", offsets.uri).start()
         except SPARK_ERRORS as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
@@ -106,7 +105,7 @@ class SourceQuery:
                 self._await_stop()
                 raise Stopped(STOPPED) from None
             self._error = exc
-            raise
+            raise Stopped(str(exc)) from None  # `_watch` tells of it
 
     def _await_stop(self) -> None:
         """Spark takes the end of a batch for what it is only if it has been told to stop before."""
@@ -142,8 +141,12 @@ class SourceQuery:
         self._stopping.join()
 
 
+def hush_stops() -> None:
+    """Py4J logs what a function raises that Spark has called, also where that is told elsewhere, or is no error."""
+    logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
+
+
 def _is_worth_telling(record: logging.LogRecord) -> bool:
-    """Py4J logs what a function raises that Spark has called, also when that is how it has to end."""
     return not (record.exc_info and isinstance(record.exc_info[1], Stopped))
 
 

@@ -34,7 +34,7 @@ from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Chains, Order
 from pystorm_spark.spark.fed_spout import FedSpout, StreamSpout
-from pystorm_spark.spark.feeding import Feeder
+from pystorm_spark.spark.feeding import Feeder, Stopped
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import process_id
@@ -43,7 +43,7 @@ from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
-from pystorm_spark.spark.sources import Source, SourceQuery
+from pystorm_spark.spark.sources import Source, SourceQuery, hush_stops
 from pystorm_spark.spark.wire import Address, Connection, private_folder
 
 log = logging.getLogger(__name__)
@@ -134,6 +134,13 @@ class Run:
         pin = place(self._session.sparkContext, self._launch, slots, self._first)
         if pin is not None:
             self._pins.append(pin)
+
+    def turn(self) -> None:
+        """Run a batch. What ends the topology is told by it, and not by Spark's query, too."""
+        try:
+            self.driver.batch()
+        except Exception as exc:
+            raise Stopped(str(exc)) from None
 
     def exchange(self, order: Order, exchanges: int) -> dict[int, str]:
         self.jobs += 1
@@ -331,8 +338,9 @@ class SparkTopology(RunningTopology):
             if context not in self._warm:  # Spark's first exchange takes seconds: better here than when tuples wait
                 run.driver.warm_up()
                 self._warm.add(context)
+        hush_stops()
         stream = trigger_session(self._session).readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-        writer = stream.writeStream.foreachBatch(lambda *_: run.driver.batch()).trigger(processingTime="0 seconds")
+        writer = stream.writeStream.foreachBatch(lambda *_: run.turn()).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
         log_folder = self._folder / "triggers" / f"{self.id}-{number}"

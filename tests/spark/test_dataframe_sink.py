@@ -34,15 +34,16 @@ def sinking(count, journal, write, schema="number long, square long", bolt=None,
 class Written:
     """Keeps what is written, as a `write` of a sink; raises as often as told before."""
 
-    def __init__(self, failures=0):
+    def __init__(self, failures=0, error=OSError):
         self.batches = []
         self.failures = failures
+        self.error = error
 
     def __call__(self, df, batch_id):
         rows = sorted(tuple(row) for row in df.collect())
         self.batches.append((batch_id, rows))
         if len(self.batches) <= self.failures:
-            raise OSError("the disk is full")
+            raise self.error("the disk is full")
 
     def rows(self):
         return sorted(row for _, rows in self.batches for row in rows)
@@ -138,14 +139,19 @@ def test_a_write_that_raises_is_called_again_with_the_same_rows_and_id(cluster, 
     assert first == second == third
 
 
-def test_a_write_that_keeps_raising_ends_the_topology_with_its_error(cluster, journal):
-    handle = cluster.submit_topology("full", TWO_SLOTS, sinking(10, journal, Written(failures=100)))
+@pytest.mark.parametrize("error", [OSError, SystemExit])
+def test_a_write_that_keeps_raising_ends_the_topology_with_its_error(cluster, journal, caplog, error):
+    handle = cluster.submit_topology("full", TWO_SLOTS, sinking(10, journal, Written(100, error)))
 
-    with pytest.raises(StormError, match="write of sink 'sink' raised OSError in batch 0: the disk is full") as caught:
+    told = f"write of sink 'sink' raised {error.__name__} in batch 0: the disk is full; it was tried 3 times"
+    with pytest.raises(StormError, match=told) as caught:
         handle.await_termination(timeout=120)
 
-    assert isinstance(caught.value.__cause__, OSError)
+    assert isinstance(caught.value.__cause__, error)
     assert acked(journal) == []
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        f"topology full ended: {told}"
+    ]
 
 
 def test_ids_go_on_where_a_named_checkpoint_has_them(spark, journal, tmp_path):
@@ -196,6 +202,7 @@ def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(clust
     [
         ("number long, square wide", "sink 'sink': its schema 'number long, square wide' cannot be read"),
         (17, "sink 'sink': its schema must be a StructType or a DDL string, got 17"),
+        ("number long, square varchar(9)", r"sink 'sink': Spark makes no DataFrame with .*varchar"),
         ("number long", r"has the columns \['number'\], but stream 'default' of 'squares' has the fields"),
     ],
 )
