@@ -6,13 +6,12 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -23,6 +22,7 @@ from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.session import prepare_session
 from pystorm_spark.spark.sinking import struct_type
 from pystorm_spark.spark.sources import check_columns
@@ -222,10 +222,9 @@ class _Bounded:
             else:
                 df = session.createDataFrame(rows, schema.to_list(), samplingRatio=1.0)
             return df.localCheckpoint()  # the slots will be gone
-        except PySparkException as exc:
-            raise StormError(
-                f"what {id_!r} has emitted is no DataFrame: {exc}; give its schema: collect={{{id_!r}: 'name type, …'}}"
-            ) from exc
+        except SPARK_ERRORS as exc:
+            told = f"what {id_!r} has emitted is no DataFrame: {reason(exc)}"
+            raise StormError(f"{told}; give its schema: collect={{{id_!r}: 'name type, …'}}") from exc
 
 
 def _counts(info: TopologyInfo) -> list[tuple[int, int]]:
@@ -280,6 +279,10 @@ def _wanted(topology: Topology, collect: Sequence[str] | Mapping[str, Any]) -> d
     """{component: the schema of what it emits, or its fields where the types are not known}."""
     if isinstance(collect, str):
         collect = [collect]
+    if not isinstance(collect, Iterable):
+        raise InvalidTopologyError(
+            f"collect must be names of components, or a mapping of them to schemas, got {collect!r}"
+        )
     wanted: dict[str, StructType | Fields] = {}
     for id_ in collect:
         if id_ not in topology.components:

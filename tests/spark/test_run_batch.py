@@ -281,7 +281,7 @@ def test_values_that_are_of_no_type_are_an_error_that_asks_for_a_schema(spark, c
     builder.set_bolt("mixed", Mixed()).shuffle_grouping("sentences")
     _, df = sentences(spark, 2)
 
-    with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: (.|\n)* give its schema"):
+    with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: .*; give its schema"):
         run_batch(spark, builder.create_topology(), {"sentences": df}, collect, TWO_SLOTS)
 
 
@@ -312,6 +312,7 @@ def test_inputs_that_do_not_fit_are_refused(spark):
 def test_what_cannot_be_collected_is_refused(spark):
     _, df = sentences(spark, 1)
     assert "'cuont', which is no component; did you mean 'count'?" in refused(spark, {"sentences": df}, ["cuont"])
+    assert "collect must be names of components" in refused(spark, {"sentences": df}, 5)
     assert "has the columns ['word'], but 'count' emits ['word', 'count']" in refused(
         spark, {"sentences": df}, {"count": "word string"}
     )
