@@ -27,6 +27,11 @@ log = logging.getLogger(__name__)
 
 # What Spark takes for the end that it has asked for: it looks for these words in what a Python function has raised.
 STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
+# Spark writes thousandths of a second, and reads back whatever there is.
+EXACT_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
 STOP_SECS = 10.0  # for the query to be told that it ends
 
 
@@ -70,7 +75,7 @@ class Source:
         place = self.dead_letters / f"batch={batch}"
         rows = fetched(self.session.sparkContext, token, [(task, dead[task].round, dead[task].link) for task in dead])
         letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
-        letters.drop("batch").write.mode("overwrite").json(place.uri)
+        letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
         count = sum(share.dead for share in dead.values())
         log.warning("spout %s: dead letters of batch %d (%d) are in %s", self.id, batch, count, place)
 
@@ -165,15 +170,17 @@ def dead_letter_schema(row: StructType) -> StructType:
 
 
 def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
-    """Refuse a DataFrame that lacks what a spout declares."""
+    """Refuse a DataFrame that lacks what a spout declares, or has it twice."""
+    ignores_case = df.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
     for field in fields:
-        if df.columns.count(field) > 1:
-            raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}; rename them")
         if field not in df.columns:
             raise InvalidTopologyError(
                 f"{who} declares the field {field!r}, which its DataFrame does not have; "
                 f"{did_you_mean(field, df.columns)}"
             )
+        same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
+        if len(same) > 1:
+            raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}: {same}; rename them")
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
