@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
@@ -183,6 +184,27 @@ def _has_class(session: SparkSession, name: str) -> bool:
 def is_local(session: SparkSession) -> bool:
     """Whether all executors are on this machine, so that Unix sockets reach everywhere."""
     return str(session.sparkContext.master).startswith("local")
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Whether its context has ended, or is about to, or its JVM is gone."""
+    context: Any = session.sparkContext._jsc
+    try:
+        return context is None or context.sc().isStopped()
+    except Py4JError:
+        return True
+
+
+def told(error: BaseException, session: SparkSession) -> BaseException:
+    """Why a topology on `session` ends: what Spark and Py4J have raised in our words, anything else as it is."""
+    if is_stopped(session):
+        ended = StormError("the SparkSession was stopped while the topology ran; kill the topology first")
+    elif isinstance(error, SPARK_ERRORS):
+        ended = StormError(reason(error))
+    else:
+        return error
+    ended.__cause__ = error
+    return ended
 
 
 def driver_hosts(session: SparkSession) -> tuple[str, str]:

@@ -38,7 +38,7 @@ from pystorm_spark.spark.feeding import Feeder, Stopped
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import process_id
-from pystorm_spark.spark.session import driver_hosts, is_local, trigger_session
+from pystorm_spark.spark.session import driver_hosts, is_local, told, trigger_session
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
@@ -371,8 +371,8 @@ class SparkTopology(RunningTopology):
         """End the topology by `error`, unless it has ended before."""
         with self._changing:
             if not self.ended.is_set():
-                self.error = error
-                log.error("topology %s ended: %s", self.name, error)
+                self.error = told(error, self._session)
+                log.error("topology %s ended: %s", self.name, self.error)
                 self.end()
 
     @contextmanager
