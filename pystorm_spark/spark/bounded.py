@@ -23,7 +23,7 @@ from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.session import prepare_session
+from pystorm_spark.spark.session import check_session
 from pystorm_spark.spark.sinking import struct_type
 from pystorm_spark.spark.sources import check_columns
 from pystorm_spark.spark.topology import Run, SparkTopology
@@ -61,7 +61,7 @@ def run_bounded(
 ) -> Result:
     """See `run_batch`. What is lost with a slot cannot be replaced by feeding some rows again: all begins anew."""
     check_submission(topology, conf)
-    prepare_session(spark)
+    check_session(spark)
     _check_inputs(topology, inputs)
     wanted = _wanted(topology, collect)
     resolved: Mapping[str, Any] = resolve(conf)

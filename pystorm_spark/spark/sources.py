@@ -20,6 +20,7 @@ from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.session import query_settings
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.graph import ComponentSpec
 
@@ -96,7 +97,8 @@ class SourceQuery:
         (offsets / "offsets").remove_unfinished()  # Spark refuses to begin a first batch where it finds anything
         try:
             writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
-            self._query = writer.option("checkpointLocation", offsets.uri).start()
+            with query_settings(source.df.sparkSession):
+                self._query = writer.option("checkpointLocation", offsets.uri).start()
         except SPARK_ERRORS as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()

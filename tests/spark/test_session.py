@@ -1,4 +1,4 @@
-"""Sessions: how the end of a topology is told where Spark has ended it."""
+"""Sessions: they are left as they were; how the end of a topology is told where Spark has ended it."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,10 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException
 
-from pystorm_spark import StormError
-from pystorm_spark.spark.session import told
+from pystorm_spark import SparkCluster, StormError, TopologyBuilder
+from pystorm_spark.dataframe import DataFrameSpout
+from pystorm_spark.spark.session import FILE_MANAGER, told
+from tests.spark.components import Sum, wait_until
 
 
 def session(is_stopped):
@@ -44,3 +46,24 @@ def test_what_spark_raises_is_told_in_one_line():
 def test_other_errors_are_told_as_they_are():
     error = StormError("out of ink")
     assert told(error, session(lambda: False)) is error
+
+
+def settings(spark):
+    return {row.key: row.value for row in spark.sql("SET").collect()}
+
+
+@pytest.mark.spark
+def test_the_session_of_the_user_is_left_as_it_was(spark, journal):
+    before = settings(spark)
+    builder = TopologyBuilder()
+    rates = DataFrameSpout(lambda spark: spark.readStream.format("rate").load(), ["value"])
+    builder.set_spout("rates", rates)
+    builder.set_bolt("sum", Sum(journal)).shuffle_grouping("rates")
+    with SparkCluster(spark) as cluster:
+        cluster.submit_topology("rates", {"topology.workers": 1}, builder.create_topology())
+        during = settings(spark)
+        wait_until(lambda: journal.noted("executed"))
+
+    during.pop(FILE_MANAGER)  # Spark looks at it whenever it makes a log of a source
+    assert during == before
+    assert settings(spark) == before
