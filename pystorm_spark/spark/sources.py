@@ -53,16 +53,22 @@ class Source:
     def _check_schema(self) -> None:
         """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
         kept = self.place.read_text("schema.json")
-        if kept is not None:
-            before = StructType.fromJson(json.loads(kept))
-            if before != self.schema:
-                raise CheckpointError(
-                    f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
-                    f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
-                    "with the former types, or begin a new checkpoint"
-                )
+        if kept is None:
+            self.place.write_text("schema.json", self.schema.json())
             return
-        self.place.write_text("schema.json", self.schema.json())
+        try:
+            before = StructType.fromJson(json.loads(kept))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise CheckpointError(
+                f"{str(self.place / 'schema.json')!r} is damaged: {exc}; begin a new checkpoint"
+            ) from exc
+        # What may be null, a comment or a watermark is no matter of what a value is.
+        if before.simpleString() != self.schema.simpleString():
+            raise CheckpointError(
+                f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
+                f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
+                "with the former types, or begin a new checkpoint"
+            )
 
     def start(self, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]) -> SourceQuery:
         """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""

@@ -404,6 +404,19 @@ def test_a_source_whose_schema_has_changed_is_refused(spark, journal, files, tmp
             cluster.submit_topology("changed", TWO_SLOTS, topology)
 
 
+def test_a_source_that_differs_in_nulls_only_goes_on_and_a_damaged_schema_is_named(spark, journal, files, tmp_path):
+    schema = tmp_path / "checkpoint" / "nulls" / "sources" / "rows" / "schema.json"
+    with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
+        for column in ("number", "coalesce(number, 0L) AS number"):
+            topology = counting(lambda spark: files.read(spark).selectExpr(column), journal)  # noqa: B023
+            cluster.submit_topology("nulls", TWO_SLOTS, topology)
+            cluster.kill_topology("nulls")
+        schema.write_text("")
+
+        with pytest.raises(CheckpointError, match=f"{schema}' is damaged"):
+            cluster.submit_topology("nulls", TWO_SLOTS, topology)
+
+
 def test_a_source_that_fails_ends_the_topology_with_its_error(cluster, journal, files):
     files.put([1])
 
