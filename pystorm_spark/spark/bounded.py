@@ -127,6 +127,15 @@ class _Bounded:
         return result
 
     def _feed(self, id_: str, df: DataFrame) -> dict[int, Share]:
+        try:
+            return self._feed_all(id_, df)
+        except Stopped:
+            raise
+        except (StormError, *SPARK_ERRORS) as exc:
+            told = str(exc) if isinstance(exc, StormError) else f"the rows cannot be read: {reason(exc)}"
+            raise StormError(f"the input of spout {id_!r} failed: {told}") from exc
+
+    def _feed_all(self, id_: str, df: DataFrame) -> dict[int, Share]:
         """Feed some partitions after the others, so that slots need not hold all; the shares of the last batch.
 
         No batch comes after one with dead letters: the run has failed.

@@ -266,6 +266,16 @@ def test_a_slot_that_dies_every_time_ends_the_run(spark):
         run_batch(spark, word_count(split=DiesAlways()), {"sentences": df}, ["count"], conf)
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_input_that_cannot_be_read_is_named(spark, shuffled):
+    df = spark.range(3).selectExpr("IF(id = 1, raise_error('out of ink'), 'a') AS sentence")
+
+    with pytest.raises(
+        StormError, match=r"the input of spout 'sentences' failed: the rows cannot be read: .*out of ink"
+    ):
+        run_batch(spark, word_count(), {"sentences": df.repartition(2) if shuffled else df}, ["count"], TWO_SLOTS)
+
+
 class Mixed(BasicBolt):
     outputs = ("value",)
 
