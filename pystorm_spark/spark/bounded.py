@@ -154,7 +154,7 @@ class _Bounded:
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
-        patience = PATIENCE * self._timeout
+        patience = PATIENCE * self._timeout + self._run.commit_secs
         last, since = [(0, 0)], time.monotonic()
         while left:
             done, left = wait(left, min(PROGRESS_SECS, patience))
@@ -163,7 +163,7 @@ class _Bounded:
             if left:
                 info = self._info()
                 before, last = last, _counts(info)
-                if last != before or not info.pending:
+                if last != before or not info.pending or self._run.is_moving():
                     since = time.monotonic()
                 elif time.monotonic() - since > patience:
                     raise StormError(

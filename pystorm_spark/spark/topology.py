@@ -65,6 +65,7 @@ class Run:
         self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0
         self._exchanging = False
+        self._writing = False
         self._session = session
         self._plan = plan
         self._sinks = sinks
@@ -160,7 +161,16 @@ class Run:
             for task in counts
             if (link := self.driver.slots[slot]) is not None
         ]
-        return self._sinks.write(txid, self._plan.tasks, shelves, self.token, self.driver.pause)
+        self._writing = True
+        try:
+            return self._sinks.write(txid, self._plan.tasks, shelves, self.token, self.driver.pause)
+        finally:
+            self._writing = False
+
+    @property
+    def commit_secs(self) -> float:
+        """How long what is complete may wait for a commit to begin."""
+        return self._checkpoint.interval_secs if self._checkpoint is not None else 0.0
 
     @property
     def token(self) -> bytes:
@@ -223,14 +233,14 @@ class Run:
                     tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
 
     def is_moving(self) -> bool:
-        """Whether a slot is at work, frames are on their way from slot to slot, or a slot is not there.
+        """Whether a slot is at work or not there, frames are on their way from slot to slot, or a sink writes.
 
         A job that came and went meanwhile shows in `jobs`.
         """
         self._ask()
         links = self._links()
         waiting = any(link.state != "ready" or link.is_at_work or link.inbox_bytes for link in links)
-        return self._exchanging or waiting or len(links) < len(self.driver.slots)
+        return self._exchanging or self._writing or waiting or len(links) < len(self.driver.slots)
 
     def _ask(self) -> None:
         """Have every slot tell how it stands."""

@@ -215,6 +215,24 @@ def test_a_bolt_that_never_acks_ends_the_run_with_an_error(spark):
         run_batch(spark, word_count(split=Forgetful()), {"sentences": df}, ["count"], conf)
 
 
+def test_a_write_that_takes_long_is_waited_for(spark):
+    texts, df = sentences(spark, 5)
+    written = []
+
+    def write(df, batch_id):
+        time.sleep(2)  # more than three timeouts and a commit interval
+        written.extend(row.text for row in df.collect())
+
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("sink", DataFrameSink(write, "text string")).shuffle_grouping("sentences")
+    conf = {**TWO_SLOTS, "topology.message.timeout.secs": 0.2, "topology.execute.timeout.secs": 60}
+
+    run_batch(spark, builder.create_topology(), {"sentences": df}, conf=conf)
+
+    assert sorted(written) == sorted(texts)
+
+
 class Slow(Split):
     def execute(self, tup, collector):
         time.sleep(0.1)
