@@ -6,13 +6,12 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -23,7 +22,8 @@ from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
-from pystorm_spark.spark.session import prepare_session
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.session import check_session
 from pystorm_spark.spark.sinking import struct_type
 from pystorm_spark.spark.sources import check_columns
 from pystorm_spark.spark.topology import Run, SparkTopology
@@ -61,7 +61,7 @@ def run_bounded(
 ) -> Result:
     """See `run_batch`. What is lost with a slot cannot be replaced by feeding some rows again: all begins anew."""
     check_submission(topology, conf)
-    prepare_session(spark)
+    check_session(spark)
     _check_inputs(topology, inputs)
     wanted = _wanted(topology, collect)
     resolved: Mapping[str, Any] = resolve(conf)
@@ -127,6 +127,15 @@ class _Bounded:
         return result
 
     def _feed(self, id_: str, df: DataFrame) -> dict[int, Share]:
+        try:
+            return self._feed_all(id_, df)
+        except Stopped:
+            raise
+        except (StormError, *SPARK_ERRORS) as exc:
+            told = str(exc) if isinstance(exc, StormError) else f"the rows cannot be read: {reason(exc)}"
+            raise StormError(f"the input of spout {id_!r} failed: {told}") from exc
+
+    def _feed_all(self, id_: str, df: DataFrame) -> dict[int, Share]:
         """Feed some partitions after the others, so that slots need not hold all; the shares of the last batch.
 
         No batch comes after one with dead letters: the run has failed.
@@ -145,7 +154,7 @@ class _Bounded:
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
-        patience = PATIENCE * self._timeout
+        patience = PATIENCE * self._timeout + self._run.commit_secs
         last, since = [(0, 0)], time.monotonic()
         while left:
             done, left = wait(left, min(PROGRESS_SECS, patience))
@@ -154,7 +163,7 @@ class _Bounded:
             if left:
                 info = self._info()
                 before, last = last, _counts(info)
-                if last != before or not info.pending:
+                if last != before or not info.pending or self._run.is_moving():
                     since = time.monotonic()
                 elif time.monotonic() - since > patience:
                     raise StormError(
@@ -222,10 +231,9 @@ class _Bounded:
             else:
                 df = session.createDataFrame(rows, schema.to_list(), samplingRatio=1.0)
             return df.localCheckpoint()  # the slots will be gone
-        except PySparkException as exc:
-            raise StormError(
-                f"what {id_!r} has emitted is no DataFrame: {exc}; give its schema: collect={{{id_!r}: 'name type, …'}}"
-            ) from exc
+        except SPARK_ERRORS as exc:
+            told = f"what {id_!r} has emitted is no DataFrame: {reason(exc)}"
+            raise StormError(f"{told}; give its schema: collect={{{id_!r}: 'name type, …'}}") from exc
 
 
 def _counts(info: TopologyInfo) -> list[tuple[int, int]]:
@@ -280,6 +288,10 @@ def _wanted(topology: Topology, collect: Sequence[str] | Mapping[str, Any]) -> d
     """{component: the schema of what it emits, or its fields where the types are not known}."""
     if isinstance(collect, str):
         collect = [collect]
+    if not isinstance(collect, Iterable):
+        raise InvalidTopologyError(
+            f"collect must be names of components, or a mapping of them to schemas, got {collect!r}"
+        )
     wanted: dict[str, StructType | Fields] = {}
     for id_ in collect:
         if id_ not in topology.components:

@@ -19,7 +19,13 @@ from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace,
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.hadoop_lock import HadoopLock
 from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.session import own_session, prepare_session, session_folder, set_file_manager
+from pystorm_spark.spark.session import (
+    check_session,
+    own_session,
+    reset_file_manager,
+    session_folder,
+    set_file_manager,
+)
 from pystorm_spark.spark.signals import Interrupts, Patience
 from pystorm_spark.spark.topology import SparkTopology
 from pystorm_spark.topology.graph import Topology
@@ -51,7 +57,7 @@ class SparkCluster(Cluster[SparkTopology]):
             made.callback(CheckpointLock(named).release)
         self._folder = session_folder(made, spark)
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
-        prepare_session(self._session)
+        check_session(self._session)
         self._interrupts.replace_sparks()
         self._checkpoint: Place | None = PosixPlace(named) if isinstance(named, Path) else None
         if isinstance(named, str):
@@ -61,6 +67,7 @@ class SparkCluster(Cluster[SparkTopology]):
             made.callback(lock.release)
             self._checkpoint = HadoopPlace(folder, lock)
         temporary = PosixPlace(self._folder)
+        made.callback(reset_file_manager, self._session)
         set_file_manager(self._session, (self._checkpoint or temporary).uri)
 
     @property

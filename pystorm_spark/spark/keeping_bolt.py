@@ -88,10 +88,9 @@ class WritingBolt(KeepingBolt, CommittedBolt):
         self.columns: Any = None  # the schema as Spark has it; set on the driver, which alone can read a DDL string
 
     def verifier(self) -> Callable[[Any], None]:
-        from pyspark.sql.types import _make_type_verifier  # a slot without sinks does without pyspark
+        from pystorm_spark.spark.fitting import row_check  # a slot without sinks does without pyspark
 
-        verify: Callable[[Any], None] = _make_type_verifier(self.columns)
-        return verify
+        return row_check(self.columns)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "write": None}

@@ -126,7 +126,7 @@ def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]
     return RDD(rdd.toJavaRDD(), sc, pickled)
 
 
-def reason(exc: Exception) -> str:
+def reason(exc: BaseException) -> str:
     """The line of a long story that says what happened: the last one of Python's traceback, if there is one."""
     lines = [line for line in str(exc).splitlines() if line.strip()]
     start = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)

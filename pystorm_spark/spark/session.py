@@ -8,17 +8,20 @@ import shutil
 import socket
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
@@ -31,11 +34,13 @@ LOCAL_FILE_MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
 )
-# Settings of a session can be changed while it runs; they are set only where the user has not set them.
-SESSION_SETTINGS = {
+# For queries of ours, where the user has not set anything else. The session of the user's own queries stays as it is.
+QUERY_SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.sql.adaptive.enabled": "false",
 }
+_DEFAULTS = {"spark.sql.adaptive.enabled": "true", "spark.sql.streaming.numRecentProgressUpdates": "100"}
+_setting = Lock()  # several topologies may be submitted at once: each puts back what the user has set
 # Settings of a context are fixed when it starts. See docs/architecture.md for what each one gains.
 CONTEXT_SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -118,8 +123,8 @@ def _stop_spark(folder: str) -> None:
         kill_children(folder)  # a JVM that nobody has connected to would not end by itself
 
 
-def prepare_session(session: Any) -> None:
-    """Check a session, set what the user has not set, and say so."""
+def check_session(session: Any) -> None:
+    """Refuse a session that topologies cannot run on; say what would make it faster."""
     if not hasattr(session, "_jsparkSession"):
         raise StormError(
             f"pystorm-spark needs a classic SparkSession, got {type(session).__module__}.{type(session).__name__}: "
@@ -131,10 +136,6 @@ def prepare_session(session: Any) -> None:
         raise StormError("spark.speculation is true: a second copy of a task could disturb a slot; set it to false")
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true" and conf.contains(IDLE_TIMEOUT):
         log.warning("%s is set: executors may be removed with their slots while no tuples move; unset it", IDLE_TIMEOUT)
-    for key, value in SESSION_SETTINGS.items():
-        if session.conf.get(key, None) in (None, _default(session, key)):
-            session.conf.set(key, value)
-            log.info("set %s=%s", key, value)
     slower = [key for key in CONTEXT_SETTINGS if conf.get(key) is None]
     if slower:
         wanted = " ".join(f"--conf {key}={CONTEXT_SETTINGS[key]}" for key in slower)
@@ -147,10 +148,32 @@ def trigger_session(session: SparkSession) -> SparkSession:
     Nothing is taken over: what the user has set may be for an object store, and unfit for a local disk.
     """
     beside = session.newSession()
-    for key, value in SESSION_SETTINGS.items():
+    for key, value in QUERY_SETTINGS.items():
         beside.conf.set(key, value)
     set_file_manager(beside, "file:")
     return beside
+
+
+@contextmanager
+def query_settings(session: SparkSession) -> Iterator[None]:
+    """Have `session` as a query of ours needs it, which takes a copy of all settings when it starts."""
+    with _setting:
+        before = {key: session.conf.get(key, None) for key in QUERY_SETTINGS}
+        try:
+            for key, value in QUERY_SETTINGS.items():
+                if before[key] in (None, _DEFAULTS[key]):
+                    session.conf.set(key, value)
+            yield
+        finally:
+            for key, was in before.items():
+                _put_back(session, key, was)
+
+
+def _put_back(session: SparkSession, key: str, value: str | None) -> None:
+    if value is None:
+        session.conf.unset(key)
+    else:
+        session.conf.set(key, value)
 
 
 def set_file_manager(session: SparkSession, checkpoint: str) -> None:
@@ -171,6 +194,13 @@ def set_file_manager(session: SparkSession, checkpoint: str) -> None:
         session.conf.unset(FILE_MANAGER)
 
 
+def reset_file_manager(session: SparkSession) -> None:
+    """Leave it to Spark again, unless the user has named one: other queries may have their logs anywhere."""
+    with suppress(*SPARK_ERRORS):  # the session may have been stopped
+        if session.conf.get(FILE_MANAGER, None) in LOCAL_FILE_MANAGERS:
+            session.conf.unset(FILE_MANAGER)
+
+
 def _has_class(session: SparkSession, name: str) -> bool:
     jvm: Any = session._jvm
     try:
@@ -185,6 +215,27 @@ def is_local(session: SparkSession) -> bool:
     return str(session.sparkContext.master).startswith("local")
 
 
+def is_stopped(session: SparkSession) -> bool:
+    """Whether its context has ended, or is about to, or its JVM is gone."""
+    context: Any = session.sparkContext._jsc
+    try:
+        return context is None or context.sc().isStopped()
+    except Py4JError:
+        return True
+
+
+def told(error: BaseException, session: SparkSession) -> BaseException:
+    """Why a topology on `session` ends: what Spark and Py4J have raised in our words, anything else as it is."""
+    if is_stopped(session):
+        ended = StormError("the SparkSession was stopped while the topology ran; kill the topology first")
+    elif isinstance(error, SPARK_ERRORS):
+        ended = StormError(reason(error))
+    else:
+        return error
+    ended.__cause__ = error
+    return ended
+
+
 def driver_hosts(session: SparkSession) -> tuple[str, str]:
     """The driver's address in the network of the cluster: the one to listen at, and the one it is known by."""
     conf = session.sparkContext.getConf()
@@ -192,8 +243,3 @@ def driver_hosts(session: SparkSession) -> tuple[str, str]:
     listen_at = conf.get("spark.driver.bindAddress") or known_as
     at_every_address = listen_at in ("0.0.0.0", "::")  # noqa: S104 (which is never listened at)
     return known_as if at_every_address else listen_at, known_as
-
-
-def _default(session: SparkSession, key: str) -> str | None:
-    defaults = {"spark.sql.adaptive.enabled": "true", "spark.sql.streaming.numRecentProgressUpdates": "100"}
-    return defaults.get(key)

@@ -13,7 +13,7 @@ from pystorm_spark.errors import InvalidTopologyError, StormError
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import WritingBolt
-from pystorm_spark.spark.placing import reason
+from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Sinks:
         self._bolts: dict[str, WritingBolt] = {}
         for id_, spec in topology.components.items():
             if isinstance(spec.component, WritingBolt):
-                spec.component.columns = struct_type(f"sink {id_!r}", spec.component.schema)
+                spec.component.columns = _storable(id_, spec.component.schema, session)
                 _check_inputs(topology, spec, spec.component.columns)
                 self._bolts[id_] = spec.component
         self._session = session
@@ -60,7 +60,7 @@ class Sinks:
             try:
                 bolt.write(df, batch_id)
                 return True
-            except Exception as exc:
+            except BaseException as exc:  # nothing that a user's code raises, sys.exit() included, ends this thread
                 if any(link.state != "ready" for _, _, link in shelves) or not pause(0.0):
                     return False
                 told = f"write of sink {id_!r} raised {type(exc).__name__} in batch {batch_id}: {reason(exc)}"
@@ -71,6 +71,17 @@ class Sinks:
                     return False
                 secs *= 2
         raise AssertionError
+
+
+def _storable(id_: str, schema: Any, session: SparkSession) -> StructType:
+    """A sink's schema, if Spark can make a DataFrame of it."""
+    columns = struct_type(f"sink {id_!r}", schema)
+    try:
+        session.createDataFrame([], columns)
+    except SPARK_ERRORS as exc:
+        told = f"sink {id_!r}: Spark makes no DataFrame with the columns {columns.simpleString()}"
+        raise InvalidTopologyError(f"{told}: {reason(exc)}") from exc
+    return columns
 
 
 def _check_inputs(topology: Topology, spec: ComponentSpec, columns: StructType) -> None:

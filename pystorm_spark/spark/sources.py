@@ -20,6 +20,7 @@ from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.session import query_settings
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.graph import ComponentSpec
 
@@ -27,6 +28,11 @@ log = logging.getLogger(__name__)
 
 # What Spark takes for the end that it has asked for: it looks for these words in what a Python function has raised.
 STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
+# Spark writes thousandths of a second, and reads back whatever there is.
+EXACT_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
 STOP_SECS = 10.0  # for the query to be told that it ends
 
 
@@ -47,16 +53,22 @@ class Source:
     def _check_schema(self) -> None:
         """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
         kept = self.place.read_text("schema.json")
-        if kept is not None:
-            before = StructType.fromJson(json.loads(kept))
-            if before != self.schema:
-                raise CheckpointError(
-                    f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
-                    f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
-                    "with the former types, or begin a new checkpoint"
-                )
+        if kept is None:
+            self.place.write_text("schema.json", self.schema.json())
             return
-        self.place.write_text("schema.json", self.schema.json())
+        try:
+            before = StructType.fromJson(json.loads(kept))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise CheckpointError(
+                f"{str(self.place / 'schema.json')!r} is damaged: {exc}; begin a new checkpoint"
+            ) from exc
+        # What may be null, a comment or a watermark is no matter of what a value is.
+        if before.simpleString() != self.schema.simpleString():
+            raise CheckpointError(
+                f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
+                f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
+                "with the former types, or begin a new checkpoint"
+            )
 
     def start(self, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]) -> SourceQuery:
         """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""
@@ -70,7 +82,7 @@ class Source:
         place = self.dead_letters / f"batch={batch}"
         rows = fetched(self.session.sparkContext, token, [(task, dead[task].round, dead[task].link) for task in dead])
         letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
-        letters.drop("batch").write.mode("overwrite").json(place.uri)
+        letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
         count = sum(share.dead for share in dead.values())
         log.warning("spout %s: dead letters of batch %d (%d) are in %s", self.id, batch, count, place)
 
@@ -87,14 +99,14 @@ class SourceQuery:
         self._on_error = on_error
         self._error: BaseException | None = None
         self._stopping: threading.Thread | None = None
-        logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
         offsets = source.place / "offsets"
         # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
         (offsets / "offsets").remove_unfinished()
         (offsets / "commits").remove_unfinished()
-        writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
         try:
-            self._query = writer.option("checkpointLocation", offsets.uri).start()
+            writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
+            with query_settings(source.df.sparkSession):
+                self._query = writer.option("checkpointLocation", offsets.uri).start()
         except SPARK_ERRORS as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
         threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
@@ -108,7 +120,7 @@ class SourceQuery:
                 self._await_stop()
                 raise Stopped(STOPPED) from None
             self._error = exc
-            raise
+            raise Stopped(str(exc)) from None  # `_watch` tells of it
 
     def _await_stop(self) -> None:
         """Spark takes the end of a batch for what it is only if it has been told to stop before."""
@@ -144,8 +156,12 @@ class SourceQuery:
         self._stopping.join()
 
 
+def hush_stops() -> None:
+    """Py4J logs what a function raises that Spark has called, also where that is told elsewhere, or is no error."""
+    logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
+
+
 def _is_worth_telling(record: logging.LogRecord) -> bool:
-    """Py4J logs what a function raises that Spark has called, also when that is how it has to end."""
     return not (record.exc_info and isinstance(record.exc_info[1], Stopped))
 
 
@@ -164,15 +180,17 @@ def dead_letter_schema(row: StructType) -> StructType:
 
 
 def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
-    """Refuse a DataFrame that lacks what a spout declares."""
+    """Refuse a DataFrame that lacks what a spout declares, or has it twice."""
+    ignores_case = df.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
     for field in fields:
-        if df.columns.count(field) > 1:
-            raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}; rename them")
         if field not in df.columns:
             raise InvalidTopologyError(
                 f"{who} declares the field {field!r}, which its DataFrame does not have; "
                 f"{did_you_mean(field, df.columns)}"
             )
+        same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
+        if len(same) > 1:
+            raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}: {same}; rename them")
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:

@@ -35,16 +35,16 @@ from pystorm_spark.spark.control import Control, SlotLink, check_versions
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Chains, Order
 from pystorm_spark.spark.fed_spout import FedSpout, StreamSpout
-from pystorm_spark.spark.feeding import Feeder
+from pystorm_spark.spark.feeding import Feeder, Stopped
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import process_id
-from pystorm_spark.spark.session import driver_hosts, is_local, trigger_session
+from pystorm_spark.spark.session import driver_hosts, is_local, told, trigger_session
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
-from pystorm_spark.spark.sources import Source, SourceQuery
+from pystorm_spark.spark.sources import Source, SourceQuery, hush_stops
 from pystorm_spark.spark.wire import Address, Connection, private_folder
 
 log = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ class Run:
         self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0
         self._exchanging: Future[dict[int, str]] | None = None
+        self._writing = False
         self._session = session
         self._plan = plan
         self._sinks = sinks
@@ -136,6 +137,13 @@ class Run:
         if pin is not None:
             self._pins.append(pin)
 
+    def turn(self) -> None:
+        """Run a batch. What ends the topology is told by it, and not by Spark's query, too."""
+        try:
+            self.driver.batch()
+        except Exception as exc:
+            raise Stopped(str(exc)) from None
+
     def exchange(self, order: Order, exchanges: int) -> Future[dict[int, str]]:
         self.jobs += 1
         try:
@@ -153,7 +161,16 @@ class Run:
             for task in counts
             if (link := self.driver.slots[slot]) is not None
         ]
-        return self._sinks.write(txid, self._plan.tasks, shelves, self.token, self.driver.pause)
+        self._writing = True
+        try:
+            return self._sinks.write(txid, self._plan.tasks, shelves, self.token, self.driver.pause)
+        finally:
+            self._writing = False
+
+    @property
+    def commit_secs(self) -> float:
+        """How long what is complete may wait for a commit to begin."""
+        return self._checkpoint.interval_secs if self._checkpoint is not None else 0.0
 
     @property
     def token(self) -> bytes:
@@ -216,7 +233,7 @@ class Run:
                     tally.add(component, TaskStats(**counted), [ErrorInfo(*error) for error in errors])
 
     def is_moving(self) -> bool:
-        """Whether a slot is at work, frames are on their way from slot to slot, or a slot is not there.
+        """Whether a slot is at work or not there, frames are on their way from slot to slot, or a sink writes.
 
         A job that came and went meanwhile shows in `jobs`.
         """
@@ -224,7 +241,7 @@ class Run:
         links = self._links()
         waiting = any(link.state != "ready" or link.is_at_work or link.inbox_bytes for link in links)
         is_exchanging = self._exchanging is not None and not self._exchanging.done()
-        return is_exchanging or waiting or len(links) < len(self.driver.slots)
+        return is_exchanging or self._writing or waiting or len(links) < len(self.driver.slots)
 
     def _ask(self) -> None:
         """Have every slot tell how it stands."""
@@ -332,8 +349,9 @@ class SparkTopology(RunningTopology):
             if context not in self._warm:  # Spark's first exchange takes seconds: better here than when tuples wait
                 run.driver.warm_up()
                 self._warm.add(context)
+        hush_stops()
         stream = trigger_session(self._session).readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-        writer = stream.writeStream.foreachBatch(lambda *_: run.driver.batch()).trigger(processingTime="0 seconds")
+        writer = stream.writeStream.foreachBatch(lambda *_: run.turn()).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
         log_folder = self._folder / "triggers" / f"{self.id}-{number}"
@@ -364,8 +382,8 @@ class SparkTopology(RunningTopology):
         """End the topology by `error`, unless it has ended before."""
         with self._changing:
             if not self.ended.is_set():
-                self.error = error
-                log.error("topology %s ended: %s", self.name, error)
+                self.error = told(error, self._session)
+                log.error("topology %s ended: %s", self.name, self.error)
                 self.end()
 
     @contextmanager

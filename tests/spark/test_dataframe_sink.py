@@ -1,6 +1,7 @@
 """DataFrameSink: what a bolt gets becomes a DataFrame for each batch, written once or again, and acked when it is."""
 
 import sqlite3
+from decimal import Decimal
 
 import pytest
 
@@ -33,15 +34,16 @@ def sinking(count, journal, write, schema="number long, square long", bolt=None,
 class Written:
     """Keeps what is written, as a `write` of a sink; raises as often as told before."""
 
-    def __init__(self, failures=0):
+    def __init__(self, failures=0, error=OSError):
         self.batches = []
         self.failures = failures
+        self.error = error
 
     def __call__(self, df, batch_id):
         rows = sorted(tuple(row) for row in df.collect())
         self.batches.append((batch_id, rows))
         if len(self.batches) <= self.failures:
-            raise OSError("the disk is full")
+            raise self.error("the disk is full")
 
     def rows(self):
         return sorted(row for _, rows in self.batches for row in rows)
@@ -137,14 +139,19 @@ def test_a_write_that_raises_is_called_again_with_the_same_rows_and_id(cluster, 
     assert first == second == third
 
 
-def test_a_write_that_keeps_raising_ends_the_topology_with_its_error(cluster, journal):
-    handle = cluster.submit_topology("full", TWO_SLOTS, sinking(10, journal, Written(failures=100)))
+@pytest.mark.parametrize("error", [OSError, SystemExit])
+def test_a_write_that_keeps_raising_ends_the_topology_with_its_error(cluster, journal, caplog, error):
+    handle = cluster.submit_topology("full", TWO_SLOTS, sinking(10, journal, Written(100, error)))
 
-    with pytest.raises(StormError, match="write of sink 'sink' raised OSError in batch 0: the disk is full") as caught:
+    told = f"write of sink 'sink' raised {error.__name__} in batch 0: the disk is full; it was tried 3 times"
+    with pytest.raises(StormError, match=told) as caught:
         handle.await_termination(timeout=120)
 
-    assert isinstance(caught.value.__cause__, OSError)
+    assert isinstance(caught.value.__cause__, error)
     assert acked(journal) == []
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        f"topology full ended: {told}"
+    ]
 
 
 def test_ids_go_on_where_a_named_checkpoint_has_them(spark, journal, tmp_path):
@@ -171,7 +178,7 @@ class Wrong(BasicBolt):
     outputs = ("number", "square")
 
     def execute(self, tup, collector):
-        collector.emit([tup[0], "many" if tup[0] == 3 else tup[0] ** 2])
+        collector.emit([tup[0], Decimal("1e9") if tup[0] == 3 else Decimal(tup[0] ** 2)])
 
 
 def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(cluster, journal):
@@ -179,14 +186,14 @@ def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(clust
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(5, journal))
     builder.set_bolt("wrong", Wrong()).shuffle_grouping("numbers")
-    builder.set_bolt("sink", DataFrameSink(written, "number long, square long")).shuffle_grouping("wrong")
+    builder.set_bolt("sink", DataFrameSink(written, "number long, square decimal(3)")).shuffle_grouping("wrong")
     cluster.submit_topology("misfit", TWO_SLOTS, builder.create_topology())
 
     wait_until(lambda: acked(journal) == [0, 1, 2, 4] and journal.noted("failed"))
 
     error = cluster.topology_info("misfit").components["sink"].errors[0]
-    assert "square" in error.exception
-    assert "many" in error.input
+    assert "field 'square' does not fit its column of type decimal(3,0): 1E+9 has too many digits" in error.exception
+    assert "1E+9" in error.input
     assert written.rows() == [row for row in squares(5) if row[0] != 3]
 
 
@@ -195,6 +202,7 @@ def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(clust
     [
         ("number long, square wide", "sink 'sink': its schema 'number long, square wide' cannot be read"),
         (17, "sink 'sink': its schema must be a StructType or a DDL string, got 17"),
+        ("number long, square varchar(9)", r"sink 'sink': Spark makes no DataFrame with .*varchar"),
         ("number long", r"has the columns \['number'\], but stream 'default' of 'squares' has the fields"),
     ],
 )

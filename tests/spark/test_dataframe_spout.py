@@ -183,16 +183,21 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
     files.put(range(10))
     files.put(range(10, 20))
     bolt = FailsOn(5, 1000, str(tmp_path / "failures"))
+    columns = ["number", "text", "timestamp'2024-02-29 12:00:00.123456' AS moment"]
     with SparkCluster(spark, f"file:{tmp_path}/checkpoint") as cluster:  # through Hadoop
         conf = {**TWO_SLOTS, "topology.max.replays": 1}
-        cluster.submit_topology("poison", conf, counting(files.read, journal, bolt, ["number", "text"]))
+        topology = counting(
+            lambda spark: files.read(spark).selectExpr(columns), journal, bolt, ["number", "text", "moment"]
+        )
+        cluster.submit_topology("poison", conf, topology)
         wait_until(lambda: committed(tmp_path / "checkpoint", "poison") == {0, 1})
 
     assert numbers(journal) == [number for number in range(20) if number != 5]
     assert bolt.failed() == 2
     (letter,) = spark.read.json(str(tmp_path / "checkpoint" / "poison" / "dead-letters" / "rows")).collect()
     assert (letter.component, letter.batch, letter.number) == ("rows", 0, 5)
-    assert letter.row.asDict() == {"number": 5, "text": "row 5"}
+    assert (letter.row.number, letter.row.text) == (5, "row 5")
+    assert letter.row.moment.startswith("2024-02-29T12:00:00.123456")
     assert letter.error.startswith("dies:")
     assert letter.error.endswith("ValueError: 5 is not to my liking")
 
@@ -346,10 +351,10 @@ def test_fields_that_are_no_columns_are_refused_with_a_guess(cluster, files):
     assert "'rows' declares the field 'nmuber', which its DataFrame does not have; did you mean 'number'?" in error
 
 
-def test_two_columns_of_one_name_are_refused(cluster, files):
-    assert "several columns 'number'" in refused(
-        cluster, lambda spark: files.read(spark).selectExpr("number", "text AS number")
-    )
+@pytest.mark.parametrize("name", ["number", "Number"])
+def test_two_columns_that_spark_cannot_tell_apart_are_refused(cluster, files, name):
+    error = refused(cluster, lambda spark: files.read(spark).selectExpr("number", f"text AS {name}"))
+    assert f"several columns 'number': ['number', '{name}']; rename them" in error
 
 
 def test_what_is_no_dataframe_is_refused(cluster):
@@ -370,6 +375,11 @@ def test_a_source_that_cannot_be_started_is_refused_and_nothing_is_left_running(
         cluster.submit_topology("refused", TWO_SLOTS, builder.create_topology())
 
     assert spark.streams.active == []
+
+
+def test_a_source_with_columns_that_no_stream_has_is_refused(cluster, files):
+    error = refused(cluster, lambda spark: files.read(spark).selectExpr("number", "TIME'12:34:56' AS hour"))
+    assert "the source of spout 'rows' cannot be started: " in error or "build of spout 'rows' raised" in error
 
 
 def test_a_spout_that_was_pickled_is_refused(cluster, files):
@@ -396,6 +406,19 @@ def test_a_source_whose_schema_has_changed_is_refused(spark, journal, files, tmp
             CheckpointError, match=r"had the columns struct<number:bigint> .* has struct<number:string>"
         ):
             cluster.submit_topology("changed", TWO_SLOTS, topology)
+
+
+def test_a_source_that_differs_in_nulls_only_goes_on_and_a_damaged_schema_is_named(spark, journal, files, tmp_path):
+    schema = tmp_path / "checkpoint" / "nulls" / "sources" / "rows" / "schema.json"
+    with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
+        for column in ("number", "coalesce(number, 0L) AS number"):
+            topology = counting(lambda spark: files.read(spark).selectExpr(column), journal)  # noqa: B023
+            cluster.submit_topology("nulls", TWO_SLOTS, topology)
+            cluster.kill_topology("nulls")
+        schema.write_text("")
+
+        with pytest.raises(CheckpointError, match=f"{schema}' is damaged"):
+            cluster.submit_topology("nulls", TWO_SLOTS, topology)
 
 
 def test_a_source_that_fails_ends_the_topology_with_its_error(cluster, journal, files):

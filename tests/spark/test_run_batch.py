@@ -215,6 +215,24 @@ def test_a_bolt_that_never_acks_ends_the_run_with_an_error(spark):
         run_batch(spark, word_count(split=Forgetful()), {"sentences": df}, ["count"], conf)
 
 
+def test_a_write_that_takes_long_is_waited_for(spark):
+    texts, df = sentences(spark, 5)
+    written = []
+
+    def write(df, batch_id):
+        time.sleep(2)  # more than three timeouts and a commit interval
+        written.extend(row.text for row in df.collect())
+
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("sink", DataFrameSink(write, "text string")).shuffle_grouping("sentences")
+    conf = {**TWO_SLOTS, "topology.message.timeout.secs": 0.2, "topology.execute.timeout.secs": 60}
+
+    run_batch(spark, builder.create_topology(), {"sentences": df}, conf=conf)
+
+    assert sorted(written) == sorted(texts)
+
+
 class Slow(Split):
     def execute(self, tup, collector):
         time.sleep(0.1)
@@ -266,6 +284,16 @@ def test_a_slot_that_dies_every_time_ends_the_run(spark):
         run_batch(spark, word_count(split=DiesAlways()), {"sentences": df}, ["count"], conf)
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_input_that_cannot_be_read_is_named(spark, shuffled):
+    df = spark.range(3).selectExpr("IF(id = 1, raise_error('out of ink'), 'a') AS sentence")
+
+    with pytest.raises(
+        StormError, match=r"the input of spout 'sentences' failed: the rows cannot be read: .*out of ink"
+    ):
+        run_batch(spark, word_count(), {"sentences": df.repartition(2) if shuffled else df}, ["count"], TWO_SLOTS)
+
+
 class Mixed(BasicBolt):
     outputs = ("value",)
 
@@ -281,7 +309,7 @@ def test_values_that_are_of_no_type_are_an_error_that_asks_for_a_schema(spark, c
     builder.set_bolt("mixed", Mixed()).shuffle_grouping("sentences")
     _, df = sentences(spark, 2)
 
-    with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: (.|\n)* give its schema"):
+    with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: .*; give its schema"):
         run_batch(spark, builder.create_topology(), {"sentences": df}, collect, TWO_SLOTS)
 
 
@@ -312,6 +340,7 @@ def test_inputs_that_do_not_fit_are_refused(spark):
 def test_what_cannot_be_collected_is_refused(spark):
     _, df = sentences(spark, 1)
     assert "'cuont', which is no component; did you mean 'count'?" in refused(spark, {"sentences": df}, ["cuont"])
+    assert "collect must be names of components" in refused(spark, {"sentences": df}, 5)
     assert "has the columns ['word'], but 'count' emits ['word', 'count']" in refused(
         spark, {"sentences": df}, {"count": "word string"}
     )

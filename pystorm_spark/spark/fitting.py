@@ -1,0 +1,149 @@
+"""Internal. Fitting: whether the values of a tuple can be stored in the columns of a sink.
+
+PySpark's own verifier lets values pass on which Spark fails when it reads them, too late to fail the one tuple, or of
+which it makes something else without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DayTimeIntervalType,
+    DecimalType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+    VariantVal,
+    _make_type_verifier,
+)
+
+from pystorm_spark.errors import StormError
+
+Check = Callable[[Any], None]
+
+_TEXTS = frozenset({str, bool, int, float, Decimal})  # for which Spark knows a text
+_LONGEST_INTERVAL = timedelta(microseconds=(1 << 63) - 1)
+
+
+def row_check(columns: StructType) -> Callable[[Sequence[Any]], None]:
+    """What raises a `StormError` for values that do not fit `columns`; it names the column."""
+    checks = [(field, *_checks(field)) for field in columns]
+
+    def check(values: Sequence[Any]) -> None:
+        for (field, verify, more), value in zip(checks, values, strict=True):
+            try:
+                verify(value)
+                if more is not None:
+                    more(value)
+            except Exception as exc:
+                raise StormError(f"field {field.name!r} does not fit its column of type {_told(field)}: {exc}") from exc
+
+    return check
+
+
+def _checks(field: StructField) -> tuple[Check, Check | None]:
+    return _make_type_verifier(field.dataType, field.nullable), _own_check(field.dataType)
+
+
+def _told(field: StructField) -> str:
+    return field.dataType.simpleString() + ("" if field.nullable else " not null")
+
+
+def _own_check(kind: DataType) -> Check | None:
+    """What PySpark does not look at in a value of this type; None if it looks at all that matters."""
+    make = _OWN_CHECKS.get(type(kind))
+    check = make(kind) if make is not None else None
+    return None if check is None else lambda value: None if value is None else check(value)
+
+
+def _check_of_text(kind: StringType) -> Check:
+    def check(value: Any) -> None:
+        if type(value) not in _TEXTS:
+            raise TypeError(f"a string is needed, got {value!r} of {type(value)}")
+
+    return check
+
+
+def _check_of_decimal(kind: DecimalType) -> Check:
+    exact = Context(prec=kind.precision + 2)
+    most = exact.subtract(Decimal(1).scaleb(kind.precision - kind.scale), Decimal(5).scaleb(-kind.scale - 1))
+
+    def check(value: Decimal) -> None:
+        if not value.is_finite() or value.copy_abs() >= most:
+            raise ValueError(f"{value} has too many digits" if value.is_finite() else f"{value} is no decimal number")
+
+    return check
+
+
+def _check_of_interval(kind: DayTimeIntervalType) -> Check:
+    def check(value: timedelta) -> None:
+        if abs(value) > _LONGEST_INTERVAL:
+            raise ValueError(f"{value} is too long")
+
+    return check
+
+
+def _check_of_variant(kind: VariantType) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, VariantVal):
+            raise TypeError(f"a VariantVal is needed, as VariantVal.parseJson gives it; got {value!r} of {type(value)}")
+
+    return check
+
+
+def _check_of_array(kind: ArrayType) -> Check | None:
+    check_each = _own_check(kind.elementType)
+    if check_each is None:
+        return None
+
+    def check(values: Any) -> None:
+        for value in values:
+            check_each(value)
+
+    return check
+
+
+def _check_of_map(kind: MapType) -> Check | None:
+    checks = (_own_check(kind.keyType), dict.keys), (_own_check(kind.valueType), dict.values)
+    own = [(check_each, part) for check_each, part in checks if check_each is not None]
+    if not own:
+        return None
+
+    def check(values: Any) -> None:
+        for check_each, part in own:
+            for value in part(values):
+                check_each(value)
+
+    return check
+
+
+def _check_of_struct(kind: StructType) -> Check | None:
+    own = [(number, field.name, each) for number, field in enumerate(kind) if (each := _own_check(field.dataType))]
+    if not own:
+        return None
+
+    def check(values: Any) -> None:
+        by_name = values if isinstance(values, dict) else None if isinstance(values, (list, tuple)) else vars(values)
+        for number, name, check_each in own:
+            check_each(values[number] if by_name is None else by_name.get(name))
+
+    return check
+
+
+_OWN_CHECKS: dict[type[DataType], Callable[[Any], Check | None]] = {
+    StringType: _check_of_text,
+    DecimalType: _check_of_decimal,
+    DayTimeIntervalType: _check_of_interval,
+    VariantType: _check_of_variant,
+    ArrayType: _check_of_array,
+    MapType: _check_of_map,
+    StructType: _check_of_struct,
+}
