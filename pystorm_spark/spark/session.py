@@ -126,10 +126,10 @@ def _stop_spark(folder: str) -> None:
 def check_session(session: Any) -> None:
     """Refuse a session that topologies cannot run on; say what would make it faster."""
     if not hasattr(session, "_jsparkSession"):
-        raise StormError(
-            f"pystorm-spark needs a classic SparkSession, got {type(session).__module__}.{type(session).__name__}: "
-            "Spark Connect has no RDDs; make the session without .remote()"
-        )
+        is_connect = type(session).__module__.startswith("pyspark.sql.connect")
+        hint = "Spark Connect has no RDDs; make the session without .remote()" if is_connect else "give one"
+        got = f"{type(session).__module__}.{type(session).__name__}"
+        raise StormError(f"pystorm-spark needs a classic SparkSession, got {got}: {hint}")
     context = session.sparkContext
     conf = context.getConf()
     if conf.get("spark.speculation", "false") == "true":

@@ -12,7 +12,15 @@ from urllib.parse import quote
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    CalendarIntervalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
 from pystorm_spark.spark.checkpoint_place import Place
@@ -33,6 +41,7 @@ EXACT_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
+NOT_IN_PYTHON = (YearMonthIntervalType, CalendarIntervalType)
 STOP_SECS = 10.0  # for the query to be told that it ends
 
 
@@ -191,6 +200,11 @@ def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
         same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
         if len(same) > 1:
             raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}: {same}; rename them")
+        if isinstance(kind := df.schema[field].dataType, NOT_IN_PYTHON):
+            raise InvalidTopologyError(
+                f"{who}: PySpark has no Python values for the type {kind.simpleString()} of column {field!r}; cast it, "
+                "for instance to a string"
+            )
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:

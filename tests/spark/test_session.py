@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 
 from pystorm_spark import SparkCluster, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
-from pystorm_spark.spark.session import FILE_MANAGER, told
+from pystorm_spark.spark.session import FILE_MANAGER, check_session, told
 from tests.spark.components import Sum, wait_until
 
 
@@ -46,6 +46,11 @@ def test_what_spark_raises_is_told_in_one_line():
 def test_other_errors_are_told_as_they_are():
     error = StormError("out of ink")
     assert told(error, session(lambda: False)) is error
+
+
+def test_what_is_no_session_is_refused():
+    with pytest.raises(StormError, match=r"needs a classic SparkSession, got builtins\.NoneType: give one"):
+        check_session(None)
 
 
 def settings(spark):
