@@ -57,7 +57,7 @@ def killed_from_outside(command, env, journal):
 
 @pytest.mark.parametrize(
     "end",
-    [killed_at("manifest-written:2"), pytest.param(killed_from_outside, marks=pytest.mark.slow)],
+    [killed_at("manifest-written:3"), pytest.param(killed_from_outside, marks=pytest.mark.slow)],
     ids=["at a step", "from outside"],
 )
 def test_a_driver_that_is_killed_is_followed_by_one_that_counts_nothing_twice(spark, journal, tmp_path, end):
