@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pystorm_spark.errors import CheckpointError
 
-NAME = "driver.lock"
+NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # how one begins, and its scheme
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
 from pystorm_spark.checkpoint import dead_letters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
-from pystorm_spark.checkpoint.lock import URI, checkpoint_folder
+from pystorm_spark.checkpoint.lock import URI, CheckpointLock, checkpoint_folder
 from pystorm_spark.spark.hadoop_files import HadoopFiles
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.hadoop_lock import HadoopLock
@@ -137,6 +138,19 @@ class HadoopPlace:
     def check_lock(self) -> None:
         if self._lock is not None:
             self._lock.check()
+
+
+def held_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
+    """The place of a folder, held for this process until `made` is undone.
+
+    On this machine's own file system a driver may name it without a scheme, and has the system's lock then.
+    """
+    lock = HadoopLock(folder)
+    made.callback(lock.release)
+    local = folder.local_path()
+    if local is not None:
+        made.callback(CheckpointLock(local).release)
+    return HadoopPlace(folder, lock)
 
 
 def topologies_in(checkpoint: Place) -> list[str]:

@@ -15,9 +15,8 @@ from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
-from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place
+from pystorm_spark.spark.checkpoint_place import Place, PosixPlace, held_place, named_place
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
-from pystorm_spark.spark.hadoop_lock import HadoopLock
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.session import own_session, prepare_session, session_folder, set_file_manager
 from pystorm_spark.spark.signals import Interrupts, Patience
@@ -57,9 +56,7 @@ class SparkCluster(Cluster[SparkTopology]):
         if isinstance(named, str):
             folder = HadoopFolder(self._session, named, self._folder)
             folder.make()
-            lock = HadoopLock(folder)
-            made.callback(lock.release)
-            self._checkpoint = HadoopPlace(folder, lock)
+            self._checkpoint = held_place(folder, made)
         temporary = PosixPlace(self._folder)
         set_file_manager(self._session, (self._checkpoint or temporary).uri)
 
