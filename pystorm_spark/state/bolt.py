@@ -48,7 +48,10 @@ class StatefulBolt(Bolt):
         """The state is about to go back to the last commit; then the same object holds what that held."""
 
     def migrate_state(self, state: KeyValueState[Any, Any], version: int) -> None:
-        """Bring values of an older `state_version` up to this one; called before `init_state`."""
+        """Bring values of an older `state_version` up to this one; called before `init_state`.
+
+        Also after a rollback, as long as there was no commit since: the state is of the older version then, again.
+        """
         raise CheckpointError(
             f"the state of {type(self).__name__} is of version {version}, and its state_version is "
             f"{self.state_version}; define migrate_state(state, version) to bring it up"
@@ -74,9 +77,14 @@ class StatefulBoltExecutor(DurableBolt):
     def restore(self, codec: StateCodec, sections: Sequence[bytes], schema_version: int | None) -> None:
         self._state: KeyValueState[Any, Any] = KeyValueState(codec)
         self._state.restore(sections)
-        if schema_version not in (None, self.schema_version):
-            self.wrapped.migrate_state(self._state, schema_version)
+        self._older_version = schema_version if schema_version != self.schema_version else None
+        self._migrate()
         self.wrapped.init_state(self._state)
+
+    def _migrate(self) -> None:
+        """Bring values up that the last commit holds as they were of old."""
+        if self._older_version is not None:
+            self.wrapped.migrate_state(self._state, self._older_version)
 
     def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
         self.wrapped.pre_prepare(txid)
@@ -87,12 +95,14 @@ class StatefulBoltExecutor(DurableBolt):
             self.wrapped.pre_commit(txid)
         finally:
             self._state.commit()
+            self._older_version = None
 
     def rollback(self) -> None:
         try:
             self.wrapped.pre_rollback()
         finally:
             self._state.rollback()
+            self._migrate()
 
     def has_changed(self) -> bool:
         return self._state.has_changed()

@@ -254,6 +254,8 @@ class Version2(Count):
 
     def execute(self, tup):
         self.state.put(tup["word"], [self.state.get(tup["word"], [0])[0] + 1])
+        if tup["word"] == "bad":
+            raise ValueError("a bad word")
         self.collector.ack(tup)
 
 
@@ -265,6 +267,19 @@ def test_a_state_of_an_older_version_is_brought_up_once(start):
         run(start(), source, bolt=Version2(source))
     assert restored(source) == {"a": [2]}
     assert source.calls.count(("migrate_state", 1)) == 1
+
+
+def test_a_state_that_goes_back_before_its_first_commit_is_brought_up_again(start):
+    source = Source("a")
+    run(start(), source)
+    source.add("bad", "a")
+    cluster = start()
+    run(cluster, source, {**EXACTLY_ONCE, "topology.max.replays": 0}, bolt=Version2(source))
+    assert count(cluster) == {"a": [2]}
+    source.add("bad", "a")
+    cluster.advance_time(1)
+    assert count(cluster) == {"a": [3]}
+    assert source.calls.count(("migrate_state", 1)) == 2
 
 
 def test_a_new_state_is_not_brought_up(start):
