@@ -9,7 +9,7 @@ import re
 import socket
 from pathlib import Path
 
-from pystorm_spark.errors import CheckpointError
+from pystorm_spark.errors import CheckpointError, StormError
 
 NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # how one begins, and its scheme
@@ -19,6 +19,7 @@ class CheckpointLock:
     """Holds a checkpoint folder for this process. The system lets go of it when the process ends, however it ends."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._path = folder / NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -28,12 +29,12 @@ class CheckpointLock:
                 f"the checkpoint {str(folder)!r} cannot be written: {exc}; name a folder that can be made and written"
             ) from exc
         try:
-            self._take(folder)
+            self._take()
         except BaseException:
             os.close(self._file)
             raise
 
-    def _take(self, folder: Path) -> None:
+    def _take(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             holder = f"pid {os.getpid()} on {socket.gethostname()}".encode()
@@ -41,12 +42,26 @@ class CheckpointLock:
             os.pwrite(self._file, holder, 0)  # a full disk is found here, too
         except OSError as exc:
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
-                raise CheckpointError(f"the checkpoint {str(folder)!r} cannot be locked: {exc}") from exc
+                raise CheckpointError(f"the checkpoint {str(self.folder)!r} cannot be locked: {exc}") from exc
             holder_shown = os.pread(self._file, 200, 0).decode(errors="replace") or "another driver"
             raise CheckpointError(
-                f"the checkpoint {str(folder)!r} is in use by {holder_shown}; a checkpoint has one driver: "
+                f"the checkpoint {str(self.folder)!r} is in use by {holder_shown}; a checkpoint has one driver: "
                 "end that one, or name another folder"
             ) from None
+
+    def check(self) -> None:
+        """Refuse to go on if the folder is not the one that was locked: whoever replaces it can lock it, too."""
+        try:
+            is_same = os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except (FileNotFoundError, NotADirectoryError):
+            is_same = False
+        except OSError as exc:
+            raise CheckpointError(f"the checkpoint {str(self._path)!r} cannot be read: {exc.strerror}") from exc
+        if not is_same:
+            raise StormError(
+                f"the checkpoint {str(self.folder)!r} was removed or replaced while it was in use: what was committed "
+                "is not there any more, and nothing can be added to it"
+            )
 
     def release(self) -> None:
         """Let another driver have the folder."""

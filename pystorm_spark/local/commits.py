@@ -31,7 +31,7 @@ GiveUp = Callable[[list[Letter]], None]
 class LocalCommits:
     """Commits what the slot of one topology has changed, once every commit interval in which something has changed."""
 
-    def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp) -> None:
+    def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp, check_lock: Callable[[], None]) -> None:
         name = plan.conf["topology.name"]
         self._files = files
         store = CheckpointStore(files, name, allow_older=plan.conf[OLDER_KEY])
@@ -40,6 +40,7 @@ class LocalCommits:
         self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self._clock = clock
         self._give_up = give_up
+        self._check_lock = check_lock
         self._failures = 0
         self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
         self.due = math.inf  # of the next commit
@@ -91,6 +92,7 @@ class LocalCommits:
             return
         self._failures = 0
         try:
+            self._check_lock()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
             self._give_up(prepared.letters)
             self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)

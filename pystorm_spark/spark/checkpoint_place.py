@@ -57,8 +57,9 @@ class Place(Protocol):
 class PosixPlace:
     """A folder that has the same path for the driver and all slots."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: CheckpointLock | None = None) -> None:
         self.path = path
+        self._lock = lock
 
     def __str__(self) -> str:
         return str(self.path)
@@ -68,7 +69,7 @@ class PosixPlace:
         return f"file://{self.path.absolute()}"  # Spark decodes nothing in a path
 
     def __truediv__(self, name: str) -> PosixPlace:
-        return PosixPlace(self.path / name)
+        return PosixPlace(self.path / name, self._lock)
 
     def folders(self) -> list[str]:
         return [found.name for found in self.path.iterdir() if found.is_dir()] if self.path.is_dir() else []
@@ -94,7 +95,8 @@ class PosixPlace:
         dead_letters.DeadLetters(self.path).add(letters)
 
     def check_lock(self) -> None:
-        """Nothing to be looked at: the system holds the lock as long as this process lives."""
+        if self._lock is not None:
+            self._lock.check()
 
 
 class HadoopPlace:

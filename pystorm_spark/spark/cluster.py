@@ -46,13 +46,14 @@ class SparkCluster(Cluster[SparkTopology]):
             raise
 
     def _make(self, made: ExitStack, spark: Any, named: Path | str | None) -> None:
-        if isinstance(named, Path):
-            made.callback(CheckpointLock(named).release)
+        lock = CheckpointLock(named) if isinstance(named, Path) else None
+        if lock is not None:
+            made.callback(lock.release)
         self._folder = session_folder(made, spark)
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
         prepare_session(self._session)
         self._interrupts.replace_sparks()
-        self._checkpoint: Place | None = PosixPlace(named) if isinstance(named, Path) else None
+        self._checkpoint: Place | None = PosixPlace(named, lock) if isinstance(named, Path) else None
         if isinstance(named, str):
             folder = HadoopFolder(self._session, named, self._folder)
             folder.make()

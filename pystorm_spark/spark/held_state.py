@@ -23,9 +23,10 @@ def held_state(checkpoint: Any, topology: str) -> Iterator[Place]:
     named = named_place(checkpoint)
     with ExitStack() as made:
         if isinstance(named, Path):
-            place: Place = PosixPlace(named)
-            _check_state(place, topology)
-            made.callback(CheckpointLock(named).release)
+            _check_state(PosixPlace(named), topology)
+            lock = CheckpointLock(named)
+            made.callback(lock.release)
+            place: Place = PosixPlace(named, lock)
         else:
             spool = session_folder(made)
             folder = HadoopFolder(own_session(spool), named, spool)

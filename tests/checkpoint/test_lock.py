@@ -1,13 +1,14 @@
 """Checkpoint folders: one driver at a time, and a clear word where a folder cannot be one."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from pystorm_spark import CheckpointError
+from pystorm_spark import CheckpointError, StormError
 from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
 
 HOLDER = """
@@ -51,6 +52,18 @@ def test_a_process_that_the_driver_starts_does_not_inherit_the_lock(tmp_path):
         lock.release()
         CheckpointLock(tmp_path).release()
         child.kill()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_folder_that_was_removed_while_it_was_held_is_noticed(tmp_path, is_made_again):
+    lock = CheckpointLock(tmp_path / "held")
+    lock.check()
+    shutil.rmtree(tmp_path / "held")
+    other = CheckpointLock(tmp_path / "held") if is_made_again else None
+    with pytest.raises(StormError, match=f"'{tmp_path}/held' was removed or replaced while it was in use"):
+        lock.check()
+    for held in filter(None, (lock, other)):
+        held.release()
 
 
 @pytest.mark.parametrize("below", [".", "deeper/still"])

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import pytest
 
@@ -383,6 +384,20 @@ def test_a_checkpoint_of_another_user_is_refused(start, kept, monkeypatch):
     owner = os.geteuid()
     monkeypatch.setattr("os.geteuid", lambda: owner + 1)
     refused(start, f"'{re.escape(str(kept))}' belongs to the user {owner}, not to {owner + 1}")
+
+
+def test_a_topology_whose_checkpoint_is_replaced_while_it_runs_ends_with_the_reason(start, folder, tmp_path):
+    source, cluster = Source("a"), start()
+    handle = cluster.submit_topology("words", None, counting(source))
+    shutil.copytree(folder, tmp_path / "older")
+    cluster.advance_time(1)
+    shutil.rmtree(folder)
+    (tmp_path / "older").rename(folder)
+    source.add("a")
+    cluster.advance_time(1)
+    with pytest.raises(StormError, match=f"'{re.escape(str(folder))}' was removed or replaced while it was in use"):
+        handle.await_termination(timeout=0)
+    assert source.acked == [0]
 
 
 # Disks that fail.
