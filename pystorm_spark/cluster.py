@@ -334,6 +334,11 @@ def check_stateful(component: str, stateful: Iterable[str]) -> None:
         raise StormError(f"there is no stateful bolt {component!r}; {did_you_mean(component, stateful)}")
 
 
+def state_not_open(component: str) -> StormError:
+    """What is told of a state that is there, but that no task has yet."""
+    return StormError(f"the state of {component!r} cannot be read before the topology is activated; load_state can")
+
+
 def check_submission(topology: object, conf: object) -> None:
     """Refuse what is no topology or no configuration before anything is made of it."""
     if not isinstance(topology, Topology):

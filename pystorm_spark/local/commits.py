@@ -45,6 +45,10 @@ class LocalCommits:
         self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
         self.due = math.inf  # of the next commit
 
+    def holds_state(self) -> bool:
+        """Whether the last commit has any state."""
+        return self._log.holds_state()
+
     def open(self, slot: Slot) -> None:
         """Open `slot` with what the last commit holds."""
         self._side = SlotCheckpoint(self._files, 0, self._log.assignment(0), ValueCodec())

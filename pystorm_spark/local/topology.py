@@ -13,7 +13,7 @@ from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.clock import Clock
-from pystorm_spark.cluster import Tally, TopologyInfo, check_stateful
+from pystorm_spark.cluster import Tally, TopologyInfo, check_stateful, state_not_open
 from pystorm_spark.local.commits import LocalCommits
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.commits import Letter
@@ -104,6 +104,8 @@ class LocalTopology:
         """{key: value} of the last commit, for one key, or for all if it is None."""
         check_stateful(component, self.plan.durable_bolts)
         if self.slot is None or self.slot.commits is None or not self.slot.is_open:
+            if self._commits is not None and self._commits.holds_state():
+                raise state_not_open(component)
             return {}
         return self.slot.commits.read(component, key)
 

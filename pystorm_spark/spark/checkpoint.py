@@ -46,6 +46,10 @@ class Checkpoint:
     def txid(self) -> int:
         return self._log.last.txid
 
+    def holds_state(self) -> bool:
+        """Whether the last commit has any state."""
+        return self._log.holds_state()
+
     def assignment(self, slot: int) -> dict[str, Any]:
         """What a slot that starts has to know."""
         return {

@@ -188,6 +188,17 @@ def test_read_state_gives_nothing_before_the_first_start(cluster):
     assert count(cluster) == {}
 
 
+def test_a_state_that_is_not_yet_open_is_not_taken_for_none(start):
+    source = Source("a")
+    run(start(), source)
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source), active=False)
+    with pytest.raises(StormError, match="the state of 'count' cannot be read before the topology is activated"):
+        count(cluster)
+    cluster.activate("words")
+    assert count(cluster) == {"a": 1}
+
+
 def test_read_state_reads_keys_of_all_tasks(cluster):
     source = Source(*"abcdefgh")
     run(cluster, source, tasks=4)
