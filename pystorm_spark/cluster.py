@@ -321,9 +321,10 @@ class Cluster(ABC, Generic[R]):
 
 def check_name(name: object) -> str:
     """`name`, if it can name a topology."""
-    if not isinstance(name, str) or not re.fullmatch(r"[^/.:\\]+", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[^/.:\\\0\ud800-\udfff]+", name):
         raise InvalidTopologyError(
-            f"a topology's name must be a non-empty string without '/', '.', ':' and '\\', got {name!r}"
+            "a topology's name must be a non-empty string that a folder can have, without '/', '.', ':' and '\\', got "
+            f"{name!r}"
         )
     return name
 

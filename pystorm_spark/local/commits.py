@@ -14,7 +14,6 @@ from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import CheckpointError, StormError
-from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Letter, Restored
 from pystorm_spark.runtime.plan import Plan
@@ -119,7 +118,7 @@ class LocalCommits:
         try:
             if self._is_drained(slot) and _of(slot).is_wanted():
                 self.commit(slot)
-        except (StormError, SlotCrash) as exc:
+        except Exception as exc:
             log.error("the last commit is not made: %s", exc)
 
     def close(self) -> None:

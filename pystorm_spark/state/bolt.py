@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pystorm_spark.errors import CheckpointError
+from pystorm_spark.errors import CheckpointError, InvalidTopologyError
 from pystorm_spark.naming import link_spellings
 from pystorm_spark.state.key_value import KeyValueState
 from pystorm_spark.topology.collector import OutputCollector
-from pystorm_spark.topology.component import Bolt, Conf
+from pystorm_spark.topology.component import BasicBolt, Bolt, Conf
 from pystorm_spark.topology.durable import DurableBolt, StateCodec
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ class StatefulBolt(Bolt):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if issubclass(cls, BasicBolt):
+            raise InvalidTopologyError(
+                f"{cls.__name__} is a BasicBolt and a StatefulBolt, and can be one of them: leave BasicBolt out, "
+                "define execute(self, tup), anchor what it emits, ack its input"
+            )
         link_spellings(cls, StatefulBolt._state_spellings)
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
@@ -58,6 +63,10 @@ class StatefulBolt(Bolt):
         )
 
     def as_bolt(self) -> Bolt:
+        if type(self.state_version) is not int:
+            raise InvalidTopologyError(
+                f"state_version of {type(self).__name__} must be an integer, got {self.state_version!r}"
+            )
         return StatefulBoltExecutor(self)
 
 

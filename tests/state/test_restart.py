@@ -91,6 +91,16 @@ def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
     assert source.calls[-1] == ("cleanup",)
 
 
+def test_a_topology_whose_last_commit_cannot_be_thought_of_is_killed_all_the_same(start, monkeypatch):
+    source = Source("a")
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source))
+    cluster.wait_until_idle()
+    monkeypatch.setattr("pystorm_spark.checkpoint.manifest.Manifest.to_bytes", None)
+    cluster.kill_topology("words")
+    assert source.calls[-1] == ("cleanup",)
+
+
 class Holds(Count):
     """Lets the test have its collector and the tuple that it holds."""
 
