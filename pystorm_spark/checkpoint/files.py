@@ -90,7 +90,9 @@ class PosixFiles:
 
     def names(self) -> list[str]:
         with _told(self._folder, "cannot be read"), os.scandir(self._folder) as found:
-            return [entry.name for entry in found if OURS.fullmatch(entry.name) and not entry.is_dir()]
+            return [
+                entry.name for entry in found if OURS.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False)
+            ]
 
     def remove(self, name: str) -> None:
         path = self._path(name)
