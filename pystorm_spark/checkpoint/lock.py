@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import socket
+import weakref
 from pathlib import Path
 
 from pystorm_spark.errors import CheckpointError, StormError
@@ -28,11 +29,15 @@ class CheckpointLock:
             raise CheckpointError(
                 f"the checkpoint {str(folder)!r} cannot be written: {exc}; name a folder that can be made and written"
             ) from exc
+        self._is_released = False
         try:
             self._take()
         except BaseException:
-            os.close(self._file)
+            self.release()
             raise
+        # A process that is forked has the file open, too, and would keep the lock after the end of this one.
+        lock = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _let_go(lock))
 
     def _take(self) -> None:
         try:
@@ -65,7 +70,15 @@ class CheckpointLock:
 
     def release(self) -> None:
         """Let another driver have the folder."""
-        os.close(self._file)
+        if not self._is_released:
+            self._is_released = True
+            os.close(self._file)
+
+
+def _let_go(lock: weakref.ref[CheckpointLock]) -> None:
+    held = lock()
+    if held is not None:
+        held.release()
 
 
 def checkpoint_folder(checkpoint: object) -> Path:
@@ -78,4 +91,7 @@ def checkpoint_folder(checkpoint: object) -> Path:
         raise CheckpointError(
             f"the checkpoint {named!r} is not a path of this machine: only a SparkCluster can have one on {uri[1]}:"
         )
-    return Path(named[uri.end() :] if uri is not None else named).absolute()
+    path = named[uri.end() :] if uri is not None else named
+    if uri is not None and not path.startswith("/"):
+        raise CheckpointError(f"the checkpoint {named!r} is not a path of this machine: name it as file:///path")
+    return Path(path).absolute()
