@@ -321,9 +321,10 @@ class Cluster(ABC, Generic[R]):
 
 def check_name(name: object) -> str:
     """`name`, if it can name a topology."""
-    if not isinstance(name, str) or not re.fullmatch(r"[^/.:\\]+", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[^/.:\\\0\ud800-\udfff]+", name):
         raise InvalidTopologyError(
-            f"a topology's name must be a non-empty string without '/', '.', ':' and '\\', got {name!r}"
+            "a topology's name must be a non-empty string that a folder can have, without '/', '.', ':' and '\\', got "
+            f"{name!r}"
         )
     return name
 
@@ -332,6 +333,11 @@ def check_stateful(component: str, stateful: Iterable[str]) -> None:
     """Refuse a component that has no state."""
     if component not in stateful:
         raise StormError(f"there is no stateful bolt {component!r}; {did_you_mean(component, stateful)}")
+
+
+def state_not_open(component: str) -> StormError:
+    """What is told of a state that is there, but that no task has yet."""
+    return StormError(f"the state of {component!r} cannot be read before the topology is activated; load_state can")
 
 
 def check_submission(topology: object, conf: object) -> None:

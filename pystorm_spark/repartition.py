@@ -20,6 +20,7 @@ from pystorm_spark.runtime.hashing import stable_hash
 from pystorm_spark.runtime.java_hash import java_fields_index
 from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.held_state import held_state
+from pystorm_spark.topology.builder import MAX_TASKS
 from pystorm_spark.topology.durable import TaskKey
 
 __all__ = ["repartition_state"]
@@ -44,8 +45,8 @@ def repartition_state(
     Returns:
         How many keys each task has.
     """
-    if not isinstance(tasks, int) or tasks < 1:
-        raise InvalidTopologyError(f"the number of tasks must be at least 1, got {tasks!r}")
+    if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
+        raise InvalidTopologyError(f"the number of tasks must be from 1 to {MAX_TASKS}, got {tasks!r}")
     with held_state(checkpoint, topology) as state:
         return _move(state, topology, component, tasks, key)
 

@@ -42,6 +42,10 @@ class CommitLog:
         assert self._store.last is not None
         return self._store.last
 
+    def holds_state(self) -> bool:
+        """Whether the last commit has any state."""
+        return bool(self.last.parts)
+
     def assignment(self, slot: int) -> Assignment:
         """What a slot that starts has to know."""
         last = self.last

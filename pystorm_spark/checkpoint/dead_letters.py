@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +22,27 @@ class DeadLetters:
         self._path = folder / NAME
 
     def add(self, letters: Iterable[Mapping[str, Any]]) -> None:
-        """Add `letters`; they are there when this returns."""
-        lines = to_lines(letters)
+        """Add `letters`; they are there when this returns, and none of them if it raises."""
+        lines = to_lines(letters).encode()
         try:
-            with open(self._path, "a", encoding="utf-8") as file:
+            with open(self._path, "ab", buffering=0) as file:
                 os.chmod(self._path, 0o600)
-                file.write(lines)
-                file.flush()
-                os.fsync(file.fileno())
+                _append(file, lines)
         except OSError as exc:
             raise CheckpointError(f"the dead letters {str(self._path)!r} cannot be written: {exc.strerror}") from exc
+
+
+def _append(file: FileIO, lines: bytes) -> None:
+    before = os.fstat(file.fileno()).st_size
+    try:
+        rest = memoryview(lines)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):  # they will be added again, and not behind a part of themselves
+            file.truncate(before)
+        raise
 
 
 def to_lines(letters: Iterable[Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.errors import CheckpointError
 
 # A name, and what is behind it while the file is being written.
-OURS = re.compile(r"(manifest-[0-9]{20}(-[0-9]{6})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
+OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
 
 
 class Files(Protocol):
@@ -89,8 +89,10 @@ class PosixFiles:
             return path.stat().st_size
 
     def names(self) -> list[str]:
-        with _told(self._folder, "cannot be read"):
-            return [name for name in os.listdir(self._folder) if OURS.fullmatch(name)]
+        with _told(self._folder, "cannot be read"), os.scandir(self._folder) as found:
+            return [
+                entry.name for entry in found if OURS.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False)
+            ]
 
     def remove(self, name: str) -> None:
         path = self._path(name)

@@ -7,11 +7,12 @@ import fcntl
 import os
 import re
 import socket
+import weakref
 from pathlib import Path
 
-from pystorm_spark.errors import CheckpointError
+from pystorm_spark.errors import CheckpointError, StormError
 
-NAME = "driver.lock"
+NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # how one begins, and its scheme
 
 
@@ -19,6 +20,7 @@ class CheckpointLock:
     """Holds a checkpoint folder for this process. The system lets go of it when the process ends, however it ends."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._path = folder / NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -27,13 +29,17 @@ class CheckpointLock:
             raise CheckpointError(
                 f"the checkpoint {str(folder)!r} cannot be written: {exc}; name a folder that can be made and written"
             ) from exc
+        self._is_released = False
         try:
-            self._take(folder)
+            self._take()
         except BaseException:
-            os.close(self._file)
+            self.release()
             raise
+        # A process that is forked has the file open, too, and would keep the lock after the end of this one.
+        lock = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _let_go(lock))
 
-    def _take(self, folder: Path) -> None:
+    def _take(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             holder = f"pid {os.getpid()} on {socket.gethostname()}".encode()
@@ -41,16 +47,38 @@ class CheckpointLock:
             os.pwrite(self._file, holder, 0)  # a full disk is found here, too
         except OSError as exc:
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
-                raise CheckpointError(f"the checkpoint {str(folder)!r} cannot be locked: {exc}") from exc
+                raise CheckpointError(f"the checkpoint {str(self.folder)!r} cannot be locked: {exc}") from exc
             holder_shown = os.pread(self._file, 200, 0).decode(errors="replace") or "another driver"
             raise CheckpointError(
-                f"the checkpoint {str(folder)!r} is in use by {holder_shown}; a checkpoint has one driver: "
+                f"the checkpoint {str(self.folder)!r} is in use by {holder_shown}; a checkpoint has one driver: "
                 "end that one, or name another folder"
             ) from None
 
+    def check(self) -> None:
+        """Refuse to go on if the folder is not the one that was locked: whoever replaces it can lock it, too."""
+        try:
+            is_same = os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except (FileNotFoundError, NotADirectoryError):
+            is_same = False
+        except OSError as exc:
+            raise CheckpointError(f"the checkpoint {str(self._path)!r} cannot be read: {exc.strerror}") from exc
+        if not is_same:
+            raise StormError(
+                f"the checkpoint {str(self.folder)!r} was removed or replaced while it was in use: what was committed "
+                "is not there any more, and nothing can be added to it"
+            )
+
     def release(self) -> None:
         """Let another driver have the folder."""
-        os.close(self._file)
+        if not self._is_released:
+            self._is_released = True
+            os.close(self._file)
+
+
+def _let_go(lock: weakref.ref[CheckpointLock]) -> None:
+    held = lock()
+    if held is not None:
+        held.release()
 
 
 def checkpoint_folder(checkpoint: object) -> Path:
@@ -63,4 +91,7 @@ def checkpoint_folder(checkpoint: object) -> Path:
         raise CheckpointError(
             f"the checkpoint {named!r} is not a path of this machine: only a SparkCluster can have one on {uri[1]}:"
         )
-    return Path(named[uri.end() :] if uri is not None else named).absolute()
+    path = named[uri.end() :] if uri is not None else named
+    if uri is not None and not path.startswith("/"):
+        raise CheckpointError(f"the checkpoint {named!r} is not a path of this machine: name it as file:///path")
+    return Path(path).absolute()

@@ -17,19 +17,21 @@ log = logging.getLogger(__name__)
 
 REVISION = "revision"  # among the extras of a manifest: how often the commit was replaced
 OLDER_KEY = "topology.state.allow.older.commit"
+KEEP = 2  # commits
+# Manifests that hold nothing, before the first part: from the first commit on a lost manifest is one too few.
+EMPTY = (-1, 0)
 
 
 class CheckpointStore:
     """The last commits of a topology. It has one writer: whoever holds the `CheckpointLock`.
 
     To open one only reads. Who goes on to write calls `clean` first, before any part is written: it makes the first
-    manifest, and so parts without a manifest are a state that was lost, which is refused and not taken for none.
+    manifests, and so parts without them are a state that was lost, which is refused and not taken for none.
     """
 
-    def __init__(self, files: Files, topology: str, keep: int = 2, allow_older: bool = False) -> None:
+    def __init__(self, files: Files, topology: str, allow_older: bool = False) -> None:
         self._files = files
         self._topology = topology
-        self._keep = keep
         self._garbage: set[str] = set()  # what could not be removed when it was time to
         self._kept = self._read_kept(allow_older)  # oldest first
 
@@ -51,7 +53,7 @@ class CheckpointStore:
         if manifest.topology != self._topology or (self.last is not None and manifest.txid <= self.last.txid):
             raise ValueError(f"{manifest.topology} {manifest.txid} cannot follow {self.last}")
         self._write(manifest)
-        while len(self._kept) > self._keep:
+        while len(self._kept) > KEEP:
             old = self._kept.pop(0)
             self._garbage |= {_name(old), *old.file_names()}
         self._remove_garbage()
@@ -70,14 +72,15 @@ class CheckpointStore:
         self._remove_garbage()
 
     def clean(self) -> None:
-        """Remove the files that no kept commit needs, and make the first manifest if there is none.
+        """Remove the files that no kept commit needs, and make those of the first manifests that are not there.
 
         Only while nobody writes: at the start, or when all that was written for the next commit has been given up.
         """
-        if self.last is None:
-            self._write(Manifest(self._topology, txid=0))
+        for txid in EMPTY:
+            if self.last is None or self.last.txid < txid:
+                self._write(Manifest(self._topology, txid))
         # Damaged manifests stay until there are enough others: fewer than that would be taken for a loss.
-        is_short = len(self._kept) < self._keep
+        is_short = len(self._kept) < KEEP
         self._garbage.update(name for name in self._files.names() if not (is_short and _is_manifest(name)))
         self._remove_garbage()
 
@@ -131,14 +134,16 @@ class CheckpointStore:
                 log.warning("%s; the commit is left out", exc)
             else:
                 kept.insert(0, manifest)
-            if len(kept) == self._keep:
+            if len(kept) == KEEP:
                 break
-        if kept and not allow_older and len(newest_first) < min(self._keep, kept[-1].txid + 1):
+        has_parts = any(name.endswith(".part") for name in names)
+        if kept and not allow_older and len(newest_first) < KEEP and (has_parts or kept[-1].txid > EMPTY[0]):
             raise CheckpointError(
                 f"the checkpoint {self.path!r} has lost a manifest, maybe that of its last commit: there must be "
-                f"{self._keep}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"
+                f"{KEEP}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"
+                f"{'' if kept[-1].parts else ', which holds nothing'}"
             )
-        if not kept and any(name.endswith(".part") for name in names):
+        if not kept and has_parts:
             raise CheckpointError(
                 f"the checkpoint {self.path!r} holds state, but no manifest that can be read and says what "
                 "belongs to it: restore one from a copy, or name another folder to begin anew"
@@ -156,6 +161,8 @@ class CheckpointStore:
                 f"the manifest {path!r} is of the topology {manifest.topology!r}, not of {self._topology!r}: a "
                 "checkpoint has one topology, name another folder"
             )
+        if _name(manifest) != name:
+            raise CheckpointError(f"the manifest {path!r} is of the commit {manifest.txid}, not the one of its name")
         if missing := manifest.file_names() - names:
             raise CheckpointError(f"the file {self._files.path(min(missing))!r} is missing, which {path!r} needs")
         return manifest

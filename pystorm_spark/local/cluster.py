@@ -32,8 +32,7 @@ class LocalCluster(Cluster[LocalRunner]):
 
     def __init__(self, simulated_time: bool = False, checkpoint: Any = None) -> None:
         super().__init__()
-        self._checkpoint = checkpoint_folder(checkpoint) if checkpoint is not None else None
-        self._lock_file = CheckpointLock(self._checkpoint) if self._checkpoint is not None else None
+        self._checkpoint = CheckpointLock(checkpoint_folder(checkpoint)) if checkpoint is not None else None
         self.simulated_time = simulated_time
         self._simulated = SimulatedClock() if simulated_time else None
         self._clock: Clock = self._simulated or SystemClock()
@@ -42,8 +41,7 @@ class LocalCluster(Cluster[LocalRunner]):
         self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool
     ) -> LocalRunner:
         plan = make_plan(topology, conf, storm_id, slots=1)
-        checkpoint = self._checkpoint / name if self._checkpoint is not None else None
-        submitted = LocalTopology(name, plan, self._clock, self._random(), checkpoint)
+        submitted = LocalTopology(name, plan, self._clock, self._random(), self._checkpoint)
         submitted.check_components()
         runner = SimulatedRunner(submitted, self.advance_time) if self._simulated else Runner(submitted)
         if active:
@@ -58,9 +56,9 @@ class LocalCluster(Cluster[LocalRunner]):
         try:
             super().shutdown()
         finally:
-            if self._lock_file is not None:
-                self._lock_file.release()
-                self._lock_file = None
+            if self._checkpoint is not None:
+                self._checkpoint.release()
+                self._checkpoint = None
 
     def _time(self) -> float:
         return self._clock.time()

@@ -14,7 +14,6 @@ from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import CheckpointError, StormError
-from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Letter, Restored
 from pystorm_spark.runtime.plan import Plan
@@ -31,7 +30,7 @@ GiveUp = Callable[[list[Letter]], None]
 class LocalCommits:
     """Commits what the slot of one topology has changed, once every commit interval in which something has changed."""
 
-    def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp) -> None:
+    def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp, check_lock: Callable[[], None]) -> None:
         name = plan.conf["topology.name"]
         self._files = files
         store = CheckpointStore(files, name, allow_older=plan.conf[OLDER_KEY])
@@ -40,9 +39,14 @@ class LocalCommits:
         self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self._clock = clock
         self._give_up = give_up
+        self._check_lock = check_lock
         self._failures = 0
         self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
         self.due = math.inf  # of the next commit
+
+    def holds_state(self) -> bool:
+        """Whether the last commit has any state."""
+        return self._log.holds_state()
 
     def open(self, slot: Slot) -> None:
         """Open `slot` with what the last commit holds."""
@@ -91,6 +95,7 @@ class LocalCommits:
             return
         self._failures = 0
         try:
+            self._check_lock()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
             self._give_up(prepared.letters)
             self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)
@@ -113,7 +118,7 @@ class LocalCommits:
         try:
             if self._is_drained(slot) and _of(slot).is_wanted():
                 self.commit(slot)
-        except (StormError, SlotCrash) as exc:
+        except Exception as exc:
             log.error("the last commit is not made: %s", exc)
 
     def close(self) -> None:

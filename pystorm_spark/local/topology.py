@@ -6,14 +6,14 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from pystorm_spark.checkpoint.dead_letters import DeadLetters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.clock import Clock
-from pystorm_spark.cluster import Tally, TopologyInfo, check_stateful
+from pystorm_spark.cluster import Tally, TopologyInfo, check_stateful, state_not_open
 from pystorm_spark.local.commits import LocalCommits
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.commits import Letter
@@ -30,7 +30,9 @@ class LocalTopology:
     All of it is called in the thread that turns the slot; only `info` may be called in others.
     """
 
-    def __init__(self, name: str, plan: Plan, clock: Clock, rng: random.Random, checkpoint: Path | None = None) -> None:
+    def __init__(
+        self, name: str, plan: Plan, clock: Clock, rng: random.Random, checkpoint: CheckpointLock | None = None
+    ) -> None:
         self.name = name
         self.id = plan.storm_id
         self.plan = plan
@@ -43,10 +45,11 @@ class LocalTopology:
         self._deaths = 0  # in a row, without an ack in between
         self.on_wake: Callable[[], None] = lambda: None
         self._checkpoint = checkpoint
+        self._folder = checkpoint.folder / name if checkpoint is not None else None
         self._files: Files | None = None  # of the states, where there are any
         self._commits: LocalCommits | None = None
         if plan.committed_bolts:
-            self._files = PosixFiles(checkpoint / "state") if checkpoint is not None else MemoryFiles()
+            self._files = PosixFiles(self._folder / "state") if self._folder is not None else MemoryFiles()
             self._commits = self._make_commits()
 
     def check_components(self) -> None:
@@ -101,6 +104,8 @@ class LocalTopology:
         """{key: value} of the last commit, for one key, or for all if it is None."""
         check_stateful(component, self.plan.durable_bolts)
         if self.slot is None or self.slot.commits is None or not self.slot.is_open:
+            if self._commits is not None and self._commits.holds_state():
+                raise state_not_open(component)
             return {}
         return self.slot.commits.read(component, key)
 
@@ -142,13 +147,14 @@ class LocalTopology:
 
     def _make_commits(self) -> LocalCommits:
         assert self._files is not None
-        return LocalCommits(self.plan, self._files, self.clock, self._give_up)
+        check_lock = self._checkpoint.check if self._checkpoint is not None else lambda: None
+        return LocalCommits(self.plan, self._files, self.clock, self._give_up, check_lock)
 
     def _give_up(self, letters: list[Letter]) -> None:
         """Keep messages that have failed too often, and say so."""
-        if letters and self._checkpoint is not None:
+        if letters and self._folder is not None:
             now = self.clock.time()
-            DeadLetters(self._checkpoint).add({"time": now, **letter.to_plain()} for letter in letters)
+            DeadLetters(self._folder).add({"time": now, **letter.to_plain()} for letter in letters)
         for component, letter in letters:
             told = (component, letter.message_id, letter.failures, letter.values)
             log.error("%s: the message %r has failed %d times and is given up: %r", *told)

@@ -21,7 +21,7 @@ from msgpack import Packer, Unpacker
 
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.extension import type_name
-from pystorm_spark.runtime.pickling import CloudPickling, NoPickling
+from pystorm_spark.runtime.pickling import CLASS_BY_VALUE, CloudPickling, NoPickling
 from pystorm_spark.runtime.values import ATOMS, Lowering, nested_unpack
 
 FORMAT_VERSION = 1
@@ -73,6 +73,10 @@ class ValueCodec:
             return self.pack([value])
         except RefusedValueError as error:
             raise SerializationError(error.why) from error.__cause__
+
+    def defines_classes(self, packed: bytes) -> bool:
+        """Whether a packed row brings the classes of its values along: in each process they are others."""
+        return CLASS_BY_VALUE in packed
 
     def pack_rows(self, rows: Sequence[list[Any] | bytes]) -> bytes:
         """Rows of atoms, or packed already, one after the other; all of them at once where none is packed yet."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.codec import RefusedValueError, ValueCodec
 from pystorm_spark.runtime.held_outcomes import DeadLetter, HeldOutcomes
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.spout_task import SpoutTask
@@ -118,10 +118,20 @@ class Commits:
         letters: list[Letter] = []
         for key, (_, held) in self._spouts.items():
             if self.is_exactly_once and (ids := held.marked_ids()):
-                acked[key] = self._codec.pack(ids)
+                acked[key] = self._packed_ids(key.component, ids)
             letters += [Letter(key[0], letter) for letter in held.letters()]
         goes_on = any(held.batch_goes_on() for _, held in self._spouts.values())
         return Prepared(sections, schemas, acked, goes_on, letters)
+
+    def _packed_ids(self, spout: str, ids: list[Any]) -> bytes:
+        told = f"exactly-once needs message ids that are known again after a restart, and those of {spout!r} are not"
+        try:
+            packed = self._codec.pack(ids)
+        except RefusedValueError as exc:
+            raise StormError(f"{told}: {ids[exc.index]!r} cannot be kept, {exc.why}") from exc
+        if self._codec.defines_classes(packed):
+            raise StormError(f"{told}: their class is defined in the main program or in a function, not in a module")
+        return packed
 
     def commit(self, txid: int) -> None:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""

@@ -14,6 +14,7 @@ from msgpack import ExtType
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.extension import Ext, Unpack, extension, type_name
 
+CLASS_BY_VALUE = b"_make_skeleton_"  # what cloudpickle calls to make a class, or an enum, that is pickled by value
 FORBIDDEN = "`topology.fall.back.on.pickle: false` forbids"
 
 

@@ -46,6 +46,10 @@ class Checkpoint:
     def txid(self) -> int:
         return self._log.last.txid
 
+    def holds_state(self) -> bool:
+        """Whether the last commit has any state."""
+        return self._log.holds_state()
+
     def assignment(self, slot: int) -> dict[str, Any]:
         """What a slot that starts has to know."""
         return {
@@ -61,6 +65,7 @@ class Checkpoint:
 
     def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
+        self._place.check_lock()
         written: list[Written] = []
         schemas: dict[str, int] = {}
         letters: list[dict[str, Any]] = []
@@ -71,7 +76,6 @@ class Checkpoint:
             schemas.update(reply["schemas"])
             letters += [{"time": time.time(), **letter} for letter in reply["letters"]]
         self._check_seen(written)
-        self._place.check_lock()
         if letters:
             self._place.add_letters(txid, letters)
         if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
 from pystorm_spark.checkpoint import dead_letters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
-from pystorm_spark.checkpoint.lock import URI, checkpoint_folder
+from pystorm_spark.checkpoint.lock import URI, CheckpointLock, checkpoint_folder
 from pystorm_spark.spark.hadoop_files import HadoopFiles
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.hadoop_lock import HadoopLock
@@ -56,8 +57,9 @@ class Place(Protocol):
 class PosixPlace:
     """A folder that has the same path for the driver and all slots."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: CheckpointLock | None = None) -> None:
         self.path = path
+        self._lock = lock
 
     def __str__(self) -> str:
         return str(self.path)
@@ -67,7 +69,7 @@ class PosixPlace:
         return f"file://{self.path.absolute()}"  # Spark decodes nothing in a path
 
     def __truediv__(self, name: str) -> PosixPlace:
-        return PosixPlace(self.path / name)
+        return PosixPlace(self.path / name, self._lock)
 
     def folders(self) -> list[str]:
         return [found.name for found in self.path.iterdir() if found.is_dir()] if self.path.is_dir() else []
@@ -93,7 +95,8 @@ class PosixPlace:
         dead_letters.DeadLetters(self.path).add(letters)
 
     def check_lock(self) -> None:
-        """Nothing to be looked at: the system holds the lock as long as this process lives."""
+        if self._lock is not None:
+            self._lock.check()
 
 
 class HadoopPlace:
@@ -137,6 +140,19 @@ class HadoopPlace:
     def check_lock(self) -> None:
         if self._lock is not None:
             self._lock.check()
+
+
+def held_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
+    """The place of a folder, held for this process until `made` is undone.
+
+    On this machine's own file system a driver may name it without a scheme, and has the system's lock then.
+    """
+    lock = HadoopLock(folder)
+    made.callback(lock.release)
+    local = folder.local_path()
+    if local is not None:
+        made.callback(CheckpointLock(local).release)
+    return HadoopPlace(folder, lock)
 
 
 def topologies_in(checkpoint: Place) -> list[str]:

@@ -15,9 +15,8 @@ from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
-from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place
+from pystorm_spark.spark.checkpoint_place import Place, PosixPlace, held_place, named_place
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
-from pystorm_spark.spark.hadoop_lock import HadoopLock
 from pystorm_spark.spark.limits import check_open_files
 from pystorm_spark.spark.session import (
     check_session,
@@ -53,19 +52,18 @@ class SparkCluster(Cluster[SparkTopology]):
             raise
 
     def _make(self, made: ExitStack, spark: Any, named: Path | str | None) -> None:
-        if isinstance(named, Path):
-            made.callback(CheckpointLock(named).release)
+        lock = CheckpointLock(named) if isinstance(named, Path) else None
+        if lock is not None:
+            made.callback(lock.release)
         self._folder = session_folder(made, spark)
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
         check_session(self._session)
         self._interrupts.replace_sparks()
-        self._checkpoint: Place | None = PosixPlace(named) if isinstance(named, Path) else None
+        self._checkpoint: Place | None = PosixPlace(named, lock) if isinstance(named, Path) else None
         if isinstance(named, str):
             folder = HadoopFolder(self._session, named, self._folder)
             folder.make()
-            lock = HadoopLock(folder)
-            made.callback(lock.release)
-            self._checkpoint = HadoopPlace(folder, lock)
+            self._checkpoint = held_place(folder, made)
         temporary = PosixPlace(self._folder)
         made.callback(reset_file_manager, self._session)
         set_file_manager(self._session, (self._checkpoint or temporary).uri)

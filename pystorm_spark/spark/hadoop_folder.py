@@ -49,6 +49,12 @@ class HadoopFolder:
     def path(self, name: str) -> str:
         return f"{self.uri}/{name}".rstrip("/")
 
+    def local_path(self) -> Path | None:
+        """What this machine calls the folder, if it is on its own file system."""
+        with self.told("", "cannot be used"):
+            uri = self._system.makeQualified(self._folder).toUri()
+            return Path(uri.getPath()) if uri.getScheme() == "file" else None
+
     def put(self, local: Path, name: str) -> None:
         """Copy a local file to here, in place of what may be there. It is durable as far as a closed file is."""
         with self.told(name, "cannot be written"):

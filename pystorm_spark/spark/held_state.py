@@ -9,9 +9,8 @@ from typing import Any
 
 from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.errors import CheckpointError, did_you_mean
-from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place, topologies_in
+from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, held_place, named_place, topologies_in
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
-from pystorm_spark.spark.hadoop_lock import HadoopLock
 from pystorm_spark.spark.session import own_session, session_folder
 
 
@@ -24,16 +23,15 @@ def held_state(checkpoint: Any, topology: str) -> Iterator[Place]:
     named = named_place(checkpoint)
     with ExitStack() as made:
         if isinstance(named, Path):
-            place: Place = PosixPlace(named)
-            _check_state(place, topology)
-            made.callback(CheckpointLock(named).release)
+            _check_state(PosixPlace(named), topology)
+            lock = CheckpointLock(named)
+            made.callback(lock.release)
+            place: Place = PosixPlace(named, lock)
         else:
             spool = session_folder(made)
             folder = HadoopFolder(own_session(spool), named, spool)
             _check_state(HadoopPlace(folder), topology)
-            lock = HadoopLock(folder)
-            made.callback(lock.release)
-            place = HadoopPlace(folder, lock)
+            place = held_place(folder, made)
         yield place / topology / "state"
 
 

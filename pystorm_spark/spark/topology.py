@@ -23,7 +23,16 @@ from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
-from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, Tally, TopologyInfo, check_stateful
+from pystorm_spark.cluster import (
+    ACTIVE,
+    INACTIVE,
+    KILLED,
+    RunningTopology,
+    Tally,
+    TopologyInfo,
+    check_stateful,
+    state_not_open,
+)
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec
@@ -268,6 +277,8 @@ class Run:
 
     def read_state(self, component: str, key: Any) -> dict[Any, Any]:
         """{key: value} as of the last commit, for one key, or for all if it is None."""
+        if not self.driver.is_open and self._checkpoint is not None and self._checkpoint.holds_state():
+            raise state_not_open(component)
         codec = ValueCodec()
         packed = None if key is None else codec.pack([key])
         found: dict[Any, Any] = {}

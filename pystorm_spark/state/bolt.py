@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pystorm_spark.errors import CheckpointError
+from pystorm_spark.errors import CheckpointError, InvalidTopologyError
 from pystorm_spark.naming import link_spellings
 from pystorm_spark.state.key_value import KeyValueState
 from pystorm_spark.topology.collector import OutputCollector
-from pystorm_spark.topology.component import Bolt, Conf
+from pystorm_spark.topology.component import BasicBolt, Bolt, Conf
 from pystorm_spark.topology.durable import DurableBolt, StateCodec
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ class StatefulBolt(Bolt):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if issubclass(cls, BasicBolt):
+            raise InvalidTopologyError(
+                f"{cls.__name__} is a BasicBolt and a StatefulBolt, and can be one of them: leave BasicBolt out, "
+                "define execute(self, tup), anchor what it emits, ack its input"
+            )
         link_spellings(cls, StatefulBolt._state_spellings)
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
@@ -48,13 +53,20 @@ class StatefulBolt(Bolt):
         """The state is about to go back to the last commit; then the same object holds what that held."""
 
     def migrate_state(self, state: KeyValueState[Any, Any], version: int) -> None:
-        """Bring values of an older `state_version` up to this one; called before `init_state`."""
+        """Bring values of an older `state_version` up to this one; called before `init_state`.
+
+        Also after a rollback, as long as there was no commit since: the state is of the older version then, again.
+        """
         raise CheckpointError(
             f"the state of {type(self).__name__} is of version {version}, and its state_version is "
             f"{self.state_version}; define migrate_state(state, version) to bring it up"
         )
 
     def as_bolt(self) -> Bolt:
+        if type(self.state_version) is not int:
+            raise InvalidTopologyError(
+                f"state_version of {type(self).__name__} must be an integer, got {self.state_version!r}"
+            )
         return StatefulBoltExecutor(self)
 
 
@@ -74,9 +86,14 @@ class StatefulBoltExecutor(DurableBolt):
     def restore(self, codec: StateCodec, sections: Sequence[bytes], schema_version: int | None) -> None:
         self._state: KeyValueState[Any, Any] = KeyValueState(codec)
         self._state.restore(sections)
-        if schema_version not in (None, self.schema_version):
-            self.wrapped.migrate_state(self._state, schema_version)
+        self._older_version = schema_version if schema_version != self.schema_version else None
+        self._migrate()
         self.wrapped.init_state(self._state)
+
+    def _migrate(self) -> None:
+        """Bring values up that the last commit holds as they were of old."""
+        if self._older_version is not None:
+            self.wrapped.migrate_state(self._state, self._older_version)
 
     def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
         self.wrapped.pre_prepare(txid)
@@ -87,12 +104,14 @@ class StatefulBoltExecutor(DurableBolt):
             self.wrapped.pre_commit(txid)
         finally:
             self._state.commit()
+            self._older_version = None
 
     def rollback(self) -> None:
         try:
             self.wrapped.pre_rollback()
         finally:
             self._state.rollback()
+            self._migrate()
 
     def has_changed(self) -> bool:
         return self._state.has_changed()

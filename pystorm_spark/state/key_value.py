@@ -16,6 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # nobody can change them
+EQUAL_ATOMS = ATOMS - {float}  # equal to their copies, all of them
 KEPT = "keep data (numbers, text, dates, lists, dicts, dataclasses, …), and make what is no data in prepare"
 _DELETED = ExtType(DELETED, b"")
 _MISSING: Any = object()  # a key that was deleted, or never there
@@ -224,8 +225,16 @@ class KeyValueState(Generic[K, V]):
     def _check_key(self, key: Any) -> None:
         if key != key:
             raise SerializationError(f"{key!r} cannot be a key of the state: it is not equal to itself")
-        if type(key) not in ATOMS:
-            self._packed(key, "the key", key)
+        if type(key) in ATOMS or (type(key) is tuple and EQUAL_ATOMS.issuperset(map(type, key))):
+            return
+        packed = self._packed(key, "the key", key)
+        if self._unpacked(packed) != key:
+            raise SerializationError(f"{key!r} cannot be a key of the state: it is not equal to a copy of itself")
+        if self._codec.defines_classes(packed):
+            raise SerializationError(
+                f"{key!r} cannot be a key of the state: its class is defined in the main program or in a function, and "
+                "would be another one after a restart; define it in a module, or take a tuple instead"
+            )
 
     def _packed(self, part: Any, what: str, key: Any) -> Packed:
         try:

@@ -224,6 +224,11 @@ def _check_together(conf: Mapping[str, object], where: str) -> None:
             f"topology.enable.message.timeouts is False: a lost tuple would stay pending and stall its spout for ever; "
             f"allow timeouts, or set topology.max.spout.pending to null"
         )
+    if conf.get("topology.state.guarantee") == "exactly-once" and conf.get("topology.acker.executors") == 0:
+        raise InvalidConfigError(
+            f"{where}topology.state.guarantee is 'exactly-once' while topology.acker.executors is 0: without acking "
+            f"nobody knows what has failed; set topology.acker.executors to null"
+        )
 
 
 def _may_set(key: str, where: str) -> bool:

@@ -29,6 +29,10 @@ class StateCodec(Protocol):
         """The row of one value; a `SerializationError` says what is wrong with it."""
         ...
 
+    def defines_classes(self, packed: bytes) -> bool:
+        """Whether a packed row brings the classes of its values along: in each process they are others."""
+        ...
+
     def unpack_rows(self, data: bytes, count: int) -> list[list[Any]]: ...
 
 

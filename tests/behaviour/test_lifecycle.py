@@ -73,7 +73,9 @@ def test_a_second_topology_of_the_same_name_is_refused(cluster):
     assert sorted(noted("calls")) == ["activate", "open", "prepare"]
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a.b", "a:b", "a\\b", None, 5, b"name", ["name"]], ids=shown)
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "a.b", "a:b", "a\\b", "a\0b", "\ud800", None, 5, b"name", ["name"]], ids=shown
+)
 def test_an_invalid_name_is_refused(cluster, name):
     with pytest.raises(InvalidTopologyError, match="name"):
         cluster.submit_topology(name, None, chain(numbers(1)))

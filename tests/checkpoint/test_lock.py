@@ -1,13 +1,14 @@
 """Checkpoint folders: one driver at a time, and a clear word where a folder cannot be one."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from pystorm_spark import CheckpointError
+from pystorm_spark import CheckpointError, StormError
 from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
 
 HOLDER = """
@@ -53,6 +54,46 @@ def test_a_process_that_the_driver_starts_does_not_inherit_the_lock(tmp_path):
         child.kill()
 
 
+FORKING = """
+import os, sys, time
+from pathlib import Path
+from pystorm_spark.checkpoint.lock import CheckpointLock
+released = CheckpointLock(Path(sys.argv[1], "other"))
+released.release()
+lock = CheckpointLock(Path(sys.argv[1]))
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+sys.stdin.read(1)
+os._exit(1)
+"""
+
+
+def test_a_process_that_the_driver_has_forked_does_not_keep_the_lock(tmp_path):
+    command = [sys.executable, "-c", FORKING, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout.readline() == "forked\n"
+        with pytest.raises(CheckpointError, match=f"pid {driver.pid} "):
+            CheckpointLock(tmp_path)
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+
+        CheckpointLock(tmp_path).release()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_folder_that_was_removed_while_it_was_held_is_noticed(tmp_path, is_made_again):
+    lock = CheckpointLock(tmp_path / "held")
+    lock.check()
+    shutil.rmtree(tmp_path / "held")
+    other = CheckpointLock(tmp_path / "held") if is_made_again else None
+    with pytest.raises(StormError, match=f"'{tmp_path}/held' was removed or replaced while it was in use"):
+        lock.check()
+    for held in filter(None, (lock, other)):
+        held.release()
+
+
 @pytest.mark.parametrize("below", [".", "deeper/still"])
 def test_a_file_is_no_checkpoint(tmp_path, below):
     (tmp_path / "file").write_text("")
@@ -72,7 +113,7 @@ def test_missing_parents_are_made(tmp_path):
     assert (tmp_path / "a" / "b").is_dir()
 
 
-@pytest.mark.parametrize("named", ["", 7, b"bytes", "hdfs://host/path", "s3a://bucket/path"])
+@pytest.mark.parametrize("named", ["", 7, b"bytes", "hdfs://host/path", "s3a://bucket/path", "file://host/path"])
 def test_what_is_no_folder_of_this_machine_is_refused(named):
     with pytest.raises(CheckpointError):
         checkpoint_folder(named)

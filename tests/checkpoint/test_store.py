@@ -212,6 +212,36 @@ def test_parts_without_a_manifest_are_not_taken_for_a_new_checkpoint(files, thre
     assert str(tmp_path) in str(raised.value)
 
 
+def test_a_first_commit_whose_manifest_is_gone_is_not_taken_for_a_beginning(files, tmp_path):
+    commit(files, started(files), 1)
+    manifest_path(tmp_path, 1).unlink()
+    with pytest.raises(CheckpointError, match=r"has lost a manifest, .* only manifest-0+; .* holds nothing$"):
+        opened(files)
+
+
+def test_parts_beside_the_first_of_the_empty_manifests_are_not_taken_for_a_beginning(files, tmp_path):
+    started(files)
+    write_part(files, "p1", {A: b"1"}, is_full=False)
+    manifest_path(tmp_path, 0).unlink()
+    with pytest.raises(CheckpointError, match="has lost a manifest"):
+        opened(files)
+
+
+def test_a_start_that_was_interrupted_is_made_up_for(files, tmp_path):
+    started(files)
+    manifest_path(tmp_path, 0).unlink()
+    assert started(files).last.txid == 0
+    assert len(files.names()) == 2
+
+
+def test_a_whole_manifest_in_the_place_of_another_is_refused(files, three, tmp_path):
+    path = manifest_path(tmp_path, 3)
+    path.write_bytes(manifest_path(tmp_path, 2).read_bytes())
+    with pytest.raises(CheckpointError, match="is of the commit 2") as raised:
+        opened(files)
+    assert repr(str(path)) in str(raised.value)
+
+
 def test_a_missing_part_is_refused_and_its_path_told(files, three, tmp_path):
     path = tmp_path / three.last.parts[0].name
     path.unlink()

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from pystorm_spark import CheckpointError, SparkCluster, load_state
+from pystorm_spark import CheckpointError, LocalCluster, SparkCluster, load_state
 from pystorm_spark.repartition import repartition_state
 from pystorm_spark.spark.checkpoint_place import HadoopPlace
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
@@ -47,7 +47,7 @@ def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, mon
     moved = load_state(spark, checkpoint, "count").collect()
     assert {row.key: row.value for row in moved} == counts
     assert {row.task for row in moved} == {0, 1, 2}
-    assert sorted(os.listdir(tmp_path / "checkpoint")) == ["counting"]
+    assert sorted(os.listdir(tmp_path / "checkpoint")) == ["counting", "driver.flock"]
 
 
 def test_a_checkpoint_has_one_driver_until_its_cluster_is_shut_down(spark, tmp_path):
@@ -59,7 +59,19 @@ def test_a_checkpoint_has_one_driver_until_its_cluster_is_shut_down(spark, tmp_p
         SparkCluster(spark, checkpoint=checkpoint)
 
     SparkCluster(spark, checkpoint=checkpoint).shutdown()
-    assert os.listdir(tmp_path / "checkpoint") == []
+    assert os.listdir(tmp_path / "checkpoint") == ["driver.flock"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("file:{}", "{}"), ("{}", "file://{}")])
+def test_a_folder_has_one_driver_though_it_is_named_with_a_scheme_and_without(spark, tmp_path, first, second):
+    held = f"in use by pid {os.getpid()} "
+    with SparkCluster(spark, checkpoint=first.format(tmp_path)):
+        with pytest.raises(CheckpointError, match=held):
+            SparkCluster(spark, checkpoint=second.format(tmp_path))
+        with pytest.raises(CheckpointError, match=held):
+            LocalCluster(checkpoint=tmp_path)
+
+    SparkCluster(spark, checkpoint=second.format(tmp_path)).shutdown()
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, hel
     before = files.names()
     folder.change(id="another")
     with pytest.raises(StormError, match="is now in use"):
-        checkpoint.commit(1, {})
+        checkpoint.commit(1, {0: {"unwritten": "what cannot be written where another driver is"}})
     with pytest.raises(StormError, match="is now in use"):
         checkpoint.forget(0)
     assert files.names() == before

@@ -138,7 +138,7 @@ def test_a_driver_that_is_killed_is_started_again_and_goes_on_from_the_last_comm
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "PYSTORM_SPARK_CRASH_AT": "manifest-renamed:2",
+        "PYSTORM_SPARK_CRASH_AT": "manifest-renamed:3",
         "PYSTORM_SPARK_CRASH_MARKS": str(tmp_path / "mark"),
     }
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]

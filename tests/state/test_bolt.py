@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from pystorm_spark import Bolt, LocalCluster, StormError, TopologyBuilder
+from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, LocalCluster, StormError, TopologyBuilder
 from pystorm_spark.state import BaseStatefulBolt, IStatefulBolt, StatefulBolt
 from pystorm_spark.testing import CaptureBolt, FeederSpout
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
@@ -23,6 +23,23 @@ def fed(*words):
     for word in words:
         feeder.feed([word], message_id=word)
     return feeder
+
+
+# What is no stateful bolt.
+
+
+@pytest.mark.parametrize("version", [None, "2", 1.5, True])
+def test_a_state_version_that_is_no_integer_is_refused(version):
+    bolt = Count(Source())
+    bolt.state_version = version
+    with pytest.raises(InvalidTopologyError, match=f"state_version of Count must be an integer, got {version!r}"):
+        counting(Source(), bolt)
+
+
+@pytest.mark.parametrize("bases", [(BasicBolt, StatefulBolt), (StatefulBolt, BasicBolt)])
+def test_a_bolt_that_is_basic_and_stateful_is_refused(bases):
+    with pytest.raises(InvalidTopologyError, match="Both is a BasicBolt and a StatefulBolt, and can be one of"):
+        type("Both", bases, {})
 
 
 # The life of a state.

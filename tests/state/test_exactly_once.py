@@ -1,10 +1,12 @@
 """Exactly-once: the committed state is that of a run in which nothing failed."""
 
 import json
+import threading
+from dataclasses import make_dataclass
 
 import pytest
 
-from pystorm_spark import Bolt, TopologyBuilder, is_tick
+from pystorm_spark import Bolt, StormError, TopologyBuilder, is_tick
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
 
 
@@ -216,6 +218,22 @@ def test_a_message_id_may_be_anything_that_can_be_kept(start, ids):
     assert (source.acked, count(cluster)) == ([made(0), made(1)], {"a": 1, "b": 1})
 
 
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda _: threading.Lock(), r"<unlocked .*> cannot be kept, a _thread.lock cannot be pickled"),
+        (make_dataclass("Offset", ["at"], frozen=True), "their class is defined in the main program or in a function"),
+    ],
+    ids=["no data", "local class"],
+)
+def test_a_message_id_that_is_not_known_again_ends_the_topology_and_its_spout_is_named(cluster, made, told):
+    source = Source("a")
+    handle = cluster.submit_topology("words", EXACTLY_ONCE, counting(source, spout=OtherIds(source, made)))
+    cluster.advance_time(10)
+    with pytest.raises(StormError, match=f"after a restart, and those of 'words' are not: {told}"):
+        handle.await_termination(timeout=0)
+
+
 class OtherIds(Replaying):
     def __init__(self, source, made):
         super().__init__(source)
@@ -227,6 +245,9 @@ class OtherIds(Replaying):
 
     def emit(self, number):
         self.collector.emit(self.source.rows[number], message_id=self.made(number))
+
+    def fail(self, message_id):
+        self.again.append(0)
 
 
 # Draining.

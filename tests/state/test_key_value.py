@@ -5,7 +5,7 @@ import enum
 import re
 import threading
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from decimal import Decimal
 
 import numpy as np
@@ -210,7 +210,21 @@ class Refusing:
         raise RuntimeError("no more")
 
 
+class Identical:
+    def __repr__(self):
+        return "<identical>"
+
+
+def local_point():
+    return make_dataclass("Point", ["x"], frozen=True)(1)
+
+
+def local_colour():
+    return enum.Enum("Colour", ["RED"]).RED
+
+
 NAMED = f"a {__name__}.%s"
+ELSEWHERE = "cannot be a key of the state: its class is defined in the main program or in a function"
 UNPICKLED = f"cannot be pickled: cannot pickle '_thread.lock' object; {KEPT}"
 ALIVE = f"{NAMED % 'Unpicklable'} cannot be pickled: it is alive; {KEPT}"
 REFUSED = f"cannot be packed: RuntimeError: no more; {KEPT}"
@@ -228,8 +242,15 @@ REFUSED = f"cannot be packed: RuntimeError: no more; {KEPT}"
         (["list"], 1, "['list'] cannot be a key of the state: unhashable type"),
         ((["list"],), [2], "(['list'],) cannot be a key of the state: unhashable type"),
         (float("nan"), 1, "nan cannot be a key of the state: it is not equal to itself"),
+        ((float("nan"),), 1, "(nan,) cannot be a key of the state: it is not equal to a copy of itself"),
+        (Identical(), 1, "<identical> cannot be a key of the state: it is not equal to a copy of itself"),
+        (local_point(), 1, f"Point(x=1) {ELSEWHERE}"),
+        ((1, local_colour()), 1, f"(1, <Colour.RED: 1>) {ELSEWHERE}"),
     ],
-    ids=["lock", "value", "inner value", "dataclass", "key", "inner key", "list as key", "list in key", "nan"],
+    ids=[
+        *("lock", "value", "inner value", "dataclass", "key", "inner key", "list as key", "list in key"),
+        *("nan", "inner nan", "identity", "local dataclass", "inner local enum"),
+    ],
 )
 def test_what_cannot_be_kept_is_refused_with_its_key_and_the_state_is_as_it_was(key, value, told):
     state = state_of({"other": 1})

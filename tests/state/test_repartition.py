@@ -214,7 +214,8 @@ def test_nothing_is_changed_while_a_driver_has_the_checkpoint(start, folder):
     [
         (("word", "count", 3), CheckpointError, "holds no state of a topology 'word'; did you mean 'words'"),
         (("words", "counts", 3), CheckpointError, "holds no state of 'counts'; did you mean 'count'"),
-        (("words", "count", 0), InvalidTopologyError, "the number of tasks must be at least 1, got 0"),
+        (("words", "count", 0), InvalidTopologyError, "the number of tasks must be from 1 to 10000, got 0"),
+        (("words", "count", 10**6), InvalidTopologyError, "the number of tasks must be from 1 to 10000, got 1000000"),
     ],
 )
 def test_what_is_not_there_is_refused(start, folder, args, error, told):

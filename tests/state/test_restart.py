@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import pytest
 
@@ -86,6 +87,16 @@ def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
     cluster = start()
     cluster.submit_topology("words", None, counting(source, Count(source, {"pre_prepare"})))
     cluster.wait_until_idle()
+    cluster.kill_topology("words")
+    assert source.calls[-1] == ("cleanup",)
+
+
+def test_a_topology_whose_last_commit_cannot_be_thought_of_is_killed_all_the_same(start, monkeypatch):
+    source = Source("a")
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source))
+    cluster.wait_until_idle()
+    monkeypatch.setattr("pystorm_spark.checkpoint.manifest.Manifest.to_bytes", None)
     cluster.kill_topology("words")
     assert source.calls[-1] == ("cleanup",)
 
@@ -187,6 +198,17 @@ def test_read_state_gives_nothing_before_the_first_start(cluster):
     assert count(cluster) == {}
 
 
+def test_a_state_that_is_not_yet_open_is_not_taken_for_none(start):
+    source = Source("a")
+    run(start(), source)
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source), active=False)
+    with pytest.raises(StormError, match="the state of 'count' cannot be read before the topology is activated"):
+        count(cluster)
+    cluster.activate("words")
+    assert count(cluster) == {"a": 1}
+
+
 def test_read_state_reads_keys_of_all_tasks(cluster):
     source = Source(*"abcdefgh")
     run(cluster, source, tasks=4)
@@ -254,6 +276,8 @@ class Version2(Count):
 
     def execute(self, tup):
         self.state.put(tup["word"], [self.state.get(tup["word"], [0])[0] + 1])
+        if tup["word"] == "bad":
+            raise ValueError("a bad word")
         self.collector.ack(tup)
 
 
@@ -265,6 +289,19 @@ def test_a_state_of_an_older_version_is_brought_up_once(start):
         run(start(), source, bolt=Version2(source))
     assert restored(source) == {"a": [2]}
     assert source.calls.count(("migrate_state", 1)) == 1
+
+
+def test_a_state_that_goes_back_before_its_first_commit_is_brought_up_again(start):
+    source = Source("a")
+    run(start(), source)
+    source.add("bad", "a")
+    cluster = start()
+    run(cluster, source, {**EXACTLY_ONCE, "topology.max.replays": 0}, bolt=Version2(source))
+    assert count(cluster) == {"a": [2]}
+    source.add("bad", "a")
+    cluster.advance_time(1)
+    assert count(cluster) == {"a": [3]}
+    assert source.calls.count(("migrate_state", 1)) == 2
 
 
 def test_a_new_state_is_not_brought_up(start):
@@ -368,6 +405,20 @@ def test_a_checkpoint_of_another_user_is_refused(start, kept, monkeypatch):
     owner = os.geteuid()
     monkeypatch.setattr("os.geteuid", lambda: owner + 1)
     refused(start, f"'{re.escape(str(kept))}' belongs to the user {owner}, not to {owner + 1}")
+
+
+def test_a_topology_whose_checkpoint_is_replaced_while_it_runs_ends_with_the_reason(start, folder, tmp_path):
+    source, cluster = Source("a"), start()
+    handle = cluster.submit_topology("words", None, counting(source))
+    shutil.copytree(folder, tmp_path / "older")
+    cluster.advance_time(1)
+    shutil.rmtree(folder)
+    (tmp_path / "older").rename(folder)
+    source.add("a")
+    cluster.advance_time(1)
+    with pytest.raises(StormError, match=f"'{re.escape(str(folder))}' was removed or replaced while it was in use"):
+        handle.await_termination(timeout=0)
+    assert source.acked == [0]
 
 
 # Disks that fail.

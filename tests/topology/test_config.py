@@ -319,6 +319,10 @@ class TestValidate:
         assert "topology.max.spout.pending is 10" in message
         assert "stall its spout for ever" in message
 
+    def test_exactly_once_without_acking_is_refused(self):
+        message = refusal({"topology.state.guarantee": "exactly-once", "topology.acker.executors": 0})
+        assert "topology.acker.executors is 0: without acking nobody knows what has failed" in message
+
     def test_no_timeouts_without_a_pending_limit_pass(self):
         validate({"topology.enable.message.timeouts": False, "topology.max.spout.pending": None})
 
