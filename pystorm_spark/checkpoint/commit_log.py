@@ -13,7 +13,8 @@ from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.topology.durable import TaskKey
 
-CARRIED = 64  # parts with message ids of earlier commits; one start of a slot adds those of one commit
+CARRIED = 64  # parts with message ids of earlier commits, at least; one start of a slot adds those of one commit
+CARRIED_STARTS = 4  # of all slots, after each of which there was another commit
 
 
 class CommitLog:
@@ -59,7 +60,8 @@ class CommitLog:
     def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int], batch_goes_on: bool) -> None:
         """Make what all slots have written the last commit."""
         last = self.last
-        acked = (*list(self._carried)[-CARRIED:], *(part for one in written for part in one.acked))
+        most = max(CARRIED, CARRIED_STARTS * len(self._slots))
+        acked = (*list(self._carried)[-most:], *(part for one in written for part in one.acked))
         manifest = Manifest(
             self._topology,
             txid,

@@ -128,13 +128,13 @@ class Exchanges:
     def held_secs(self) -> float:
         """After how many seconds to look again whether the answer is still to wait; 0 if it is not.
 
-        A slot that has hardly time for anything else fills its frames for a while. One that has just got frames works
-        them through first, if that does not take long: if it has not come to it since an earlier exchange brought some,
-        nobody waits for it any more.
+        A slot that has hardly time for anything else fills its frames for a while, unless a commit waits until nothing
+        is in flight. One that has just got frames works them through first, if that does not take long: if it has not
+        come to it since an earlier exchange brought some, nobody waits for it any more.
         """
         now = self._now()
         since = now - self._answered_at
-        if since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since:
+        if since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since and not self._slot.resting:
             return HOLD_STEP_SECS
         return LINGER_STEP_SECS if now - self._brought_at < LINGER_SECS else 0.0
 
