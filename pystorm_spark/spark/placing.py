@@ -22,7 +22,8 @@ from pystorm_spark.spark.process import ProcessId, machine, parent_of, process_i
 from pystorm_spark.spark.wire import Address
 
 _SECRET_FREE = ("-m", "pystorm_spark.spark.slot_process")  # what shows in a list of processes
-SPARK_ERRORS = (Py4JError, PySparkException)
+# A thread that has not yet spoken with the JVM finds nobody to connect to when that is gone.
+SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
 SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
 
 

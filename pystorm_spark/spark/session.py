@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -116,7 +116,8 @@ def _stop_spark(folder: str) -> None:
     """Stop the session that was made for `folder`, or what there was of it when it was interrupted."""
     session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
     if session is not None:
-        session.stop()
+        with suppress(*SPARK_ERRORS):  # its JVM may have ended before
+            session.stop()
     elif context is not None:
         context.stop()
     elif SparkContext._gateway is None:
@@ -220,7 +221,7 @@ def is_stopped(session: SparkSession) -> bool:
     context: Any = session.sparkContext._jsc
     try:
         return context is None or context.sc().isStopped()
-    except Py4JError:
+    except SPARK_ERRORS:
         return True
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     CalendarIntervalType,
@@ -157,7 +156,7 @@ class SourceQuery:
         self._stopping.start()
 
     def _stop(self) -> None:
-        with contextlib.suppress(Py4JError):  # Spark's JVM may have ended before
+        with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
             self._query.stop()
 
     def join(self) -> None:

@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 import cloudpickle
-from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
@@ -299,7 +298,7 @@ class Run:
         self._control.await_end(starting, START_SECS)
         self._control.close()
         self._chains.close()
-        with contextlib.suppress(Py4JError):  # the session may have ended before
+        with contextlib.suppress(*SPARK_ERRORS):  # the session may have ended before
             for pin in self._pins:
                 pin.unpersist()
         for link in self._links():
@@ -449,7 +448,7 @@ class SparkTopology(RunningTopology):
         for source_query in source_queries:
             source_query.join()
         if query is not None:
-            with contextlib.suppress(Py4JError):  # Spark's JVM may have ended before
+            with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
                 query.stop()
 
     def end(self) -> None:

@@ -58,6 +58,7 @@ def goes_on(journal):
 
 def test_garbage_on_every_socket_does_no_harm(running, journal, caplog):
     caplog.set_level(logging.WARNING)
+    goes_on(journal)  # whatever exchanges need is there then
     threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     slots = slot_processes()
     chance = random.Random(4)

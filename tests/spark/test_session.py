@@ -22,8 +22,18 @@ def is_gone():
     raise Py4JNetworkError("Answer from Java side is empty")
 
 
+def is_long_gone():
+    raise ConnectionRefusedError
+
+
 @pytest.mark.parametrize(
-    "stopped", [session(lambda: True), session(is_gone), SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))]
+    "stopped",
+    [
+        session(lambda: True),
+        session(is_gone),
+        session(is_long_gone),
+        SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None)),
+    ],
 )
 def test_a_session_that_was_stopped_is_named_and_not_what_came_of_it(stopped):
     came_of_it = Py4JError("an error occurred while calling o17.collect")
