@@ -149,6 +149,7 @@ class Feeder:
         self._slot_of = slot_of
         self._by_ids = by_ids
         self._is_warned = False
+        self.is_stopping = False  # jobs are interrupted, and not begun again
         self._rounds = itertools.count(1)
         self._shares: dict[int, Share] = {}
 
@@ -207,7 +208,7 @@ class Feeder:
                 handed = self._hand_over(rows, partitions, tasks, links)
             except StormError as exc:
                 failures += 1
-                if failures == TRIES:
+                if self.is_stopping or failures == TRIES:
                     raise
                 log.warning("the rows of batch %d are handed over again: %s", batch, exc)
                 continue

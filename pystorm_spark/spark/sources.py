@@ -152,6 +152,7 @@ class SourceQuery:
 
     def stop(self) -> None:
         """Have the query end when its batch does, with the slots."""
+        self._feeder.is_stopping = True
         self._stopping = threading.Thread(target=self._stop, name=f"pystorm-{self._source.id}-stop", daemon=True)
         self._stopping.start()
 

@@ -175,6 +175,17 @@ def test_a_job_that_fails_every_time_is_an_error():
     assert len(rows.handed) == 3
 
 
+def test_a_job_that_is_interrupted_at_the_end_is_not_run_again():
+    rows = ScriptedRows(failing=1)
+    feeds = feeder(settled(3), settled(4))
+    feeds.is_stopping = True
+
+    with pytest.raises(StormError):
+        feeds.feed(rows, 0)
+
+    assert len(rows.handed) == 1
+
+
 def test_the_end_of_the_topology_ends_a_batch_with_an_error():
     with pytest.raises(Stopped):
         fed(ScriptedRows(), settled(3), "end")
