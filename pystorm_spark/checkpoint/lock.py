@@ -35,9 +35,7 @@ class CheckpointLock:
         except BaseException:
             self.release()
             raise
-        # A process that is forked has the file open, too, and would keep the lock after the end of this one.
-        lock = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _let_go(lock))
+        _held.add(self)
 
     def _take(self) -> None:
         try:
@@ -56,6 +54,8 @@ class CheckpointLock:
 
     def check(self) -> None:
         """Refuse to go on if the folder is not the one that was locked: whoever replaces it can lock it, too."""
+        if self._is_released:
+            raise StormError(f"the checkpoint {str(self.folder)!r} is not held any more: make another cluster with it")
         try:
             is_same = os.path.samestat(os.fstat(self._file), os.stat(self._path))
         except (FileNotFoundError, NotADirectoryError):
@@ -75,10 +75,16 @@ class CheckpointLock:
             os.close(self._file)
 
 
-def _let_go(lock: weakref.ref[CheckpointLock]) -> None:
-    held = lock()
-    if held is not None:
-        held.release()
+_held: weakref.WeakSet[CheckpointLock] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """A process that is forked has the files open, too, and would keep the locks after the end of this one."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def checkpoint_folder(checkpoint: object) -> Path:

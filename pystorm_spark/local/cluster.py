@@ -40,6 +40,8 @@ class LocalCluster(Cluster[LocalRunner]):
     def _start(
         self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool
     ) -> LocalRunner:
+        if self._checkpoint is not None:
+            self._checkpoint.check()
         plan = make_plan(topology, conf, storm_id, slots=1)
         submitted = LocalTopology(name, plan, self._clock, self._random(), self._checkpoint)
         submitted.check_components()
@@ -58,7 +60,6 @@ class LocalCluster(Cluster[LocalRunner]):
         finally:
             if self._checkpoint is not None:
                 self._checkpoint.release()
-                self._checkpoint = None
 
     def _time(self) -> float:
         return self._clock.time()

@@ -25,6 +25,7 @@ from pystorm_spark.runtime.pickling import CLASS_BY_VALUE, CloudPickling, NoPick
 from pystorm_spark.runtime.values import ATOMS, Lowering, nested_unpack
 
 FORMAT_VERSION = 1
+COMPARED_BY_VALUE = (str, int, float, bytes, tuple)  # whatever subclass of them a value is
 TUPLES, ACKS, RUNS = 1, 2, 3
 PREFIX = struct.Struct("<BI")  # format version, crc32
 ADDRESS = struct.Struct("<Bq")  # kind, target task
@@ -77,6 +78,17 @@ class ValueCodec:
     def defines_classes(self, packed: bytes) -> bool:
         """Whether a packed row brings the classes of its values along: in each process they are others."""
         return CLASS_BY_VALUE in packed
+
+    def knows_again(self, value: Any) -> bool:
+        """Whether a copy from another process is equal to `value`, though it may be of another class.
+
+        So are named tuples, and texts and numbers that are members of an enum.
+        """
+        kind: Any = type(value)
+        base: Any = next((base for base in COMPARED_BY_VALUE if isinstance(value, base)), None)
+        if base is not None and kind.__eq__ is base.__eq__ and kind.__hash__ is base.__hash__:
+            return base is not tuple or all(map(self.knows_again, value))
+        return not self.defines_classes(self.pack_value(value))
 
     def pack_rows(self, rows: Sequence[list[Any] | bytes]) -> bytes:
         """Rows of atoms, or packed already, one after the other; all of them at once where none is packed yet."""

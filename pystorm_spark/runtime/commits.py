@@ -129,7 +129,7 @@ class Commits:
             packed = self._codec.pack(ids)
         except RefusedValueError as exc:
             raise StormError(f"{told}: {ids[exc.index]!r} cannot be kept, {exc.why}") from exc
-        if self._codec.defines_classes(packed):
+        if self._codec.defines_classes(packed) and not all(map(self._codec.knows_again, ids)):
             raise StormError(f"{told}: their class is defined in the main program or in a function, not in a module")
         return packed
 

@@ -65,8 +65,8 @@ class SparkCluster(Cluster[SparkTopology]):
             folder.make()
             self._checkpoint = held_place(folder, made)
         temporary = PosixPlace(self._folder)
-        made.callback(reset_file_manager, self._session)
-        set_file_manager(self._session, (self._checkpoint or temporary).uri)
+        if set_file_manager(self._session, (self._checkpoint or temporary).uri):
+            made.callback(reset_file_manager, self._session)
 
     @property
     def spark(self) -> SparkSession:

@@ -55,6 +55,7 @@ class Driver(Slots):
         self.taken_back = 0  # epochs that began because of such a root, and of nothing else
         self._failed_commits = 0
         self._finishing = False  # the last commit is asked for
+        self._is_last = False  # the commit that is being made was begun after that
         self._job = 0
         self._failed_jobs = 0
         self._exchanges = FEWEST_EXCHANGES
@@ -93,6 +94,8 @@ class Driver(Slots):
         """Commit once more, before everything ends."""
         with self._changed:
             self._finishing = self._keeper is not None and self.is_open
+            if self._finishing and self._round is not None:
+                self._note_uncommitted()  # what has come since that round began
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._finishing or self._ending or self._lost, secs)
 
@@ -117,6 +120,8 @@ class Driver(Slots):
                     self._go_on_with_commit()
                     if self._round is not None and self._round.failure is not None:
                         self._commit_failed(self._round.failure)
+                    if self._finishing and self._round is None and not self._uncommitted:
+                        self._end_round(False)
         except Exception as exc:
             if self._ending:
                 return
@@ -146,7 +151,7 @@ class Driver(Slots):
             self._changed.wait_for(lambda: self._has_work(began), self._left_until(end))
 
     def _has_work(self, began: float | None) -> bool:
-        is_new = began is None and self._uncommitted
+        is_new = self._finishing or (began is None and self._uncommitted)
         return bool(
             self._ending or self._lost or self._broken or self._with_frames or is_new or self._calls_for_commit()
         )
@@ -157,9 +162,6 @@ class Driver(Slots):
         """Whether a commit is to be begun, or its next step can be made."""
         if self._round is not None:
             return self._round.failure is None and self._round.is_answered()
-        return self._finishing or self._is_commit_due()
-
-    def _is_commit_due(self) -> bool:
         return self._uncommitted and (self._urgent or self._finishing or self._changed.monotonic() >= self._due)
 
     def _left_until(self, when: float | None) -> float | None:
@@ -177,11 +179,10 @@ class Driver(Slots):
         if self._round is not None:
             if self._round.advance() and self._round.failure is None:
                 self._end_round(self._round.is_made)
-        elif self._is_commit_due():
-            self._uncommitted = self._urgent = False
-            self._round = CommitRound(self._ask, self._keeper, len(self.slots))
         else:
-            self._end_round(False)
+            self._uncommitted = self._urgent = False
+            self._is_last = self._finishing
+            self._round = CommitRound(self._ask, self._keeper, len(self.slots))
 
     def _end_round(self, is_made: bool) -> None:
         with self._changed:
@@ -190,8 +191,9 @@ class Driver(Slots):
                 self._failed_commits = 0
             elif self._round is not None:
                 self._note_uncommitted()
+            if self._round is None or self._is_last:
+                self._finishing = False
             self._round = None
-            self._finishing = False
             self._changed.notify_all()
 
     def _commit_failed(self, why: str) -> None:
@@ -210,15 +212,19 @@ class Driver(Slots):
             order = Order(self.epoch, self._job, self._token, addresses)
         began = self._changed.monotonic()
         running = self._engine.exchange(order, self._exchanges)
+        committing_secs = 0.0  # which are not the exchanges' own: a sink's `write` may be among it
         while not self._await(running):
+            step_began = self._changed.monotonic()
             self._go_on_with_commit()
+            committing_secs += self._changed.monotonic() - step_began
         try:
             statuses = running.result()
         except Exception as exc:
             self._job_failed(exc)
             return
         self._failed_jobs = 0
-        self._pace(self._changed.monotonic() - began)
+        if committing_secs < COMMIT_SECS / 4:
+            self._pace(self._changed.monotonic() - began)
         self._await_end_of([slot for slot, status in statuses.items() if status in ("lost", "refused")])
         if "missed" in statuses.values() and not self._lost and not self._ending:
             log.warning("an exchange has missed a slot for a moment, what was in flight is failed")

@@ -177,29 +177,29 @@ def _put_back(session: SparkSession, key: str, value: str | None) -> None:
         session.conf.set(key, value)
 
 
-def set_file_manager(session: SparkSession, checkpoint: str) -> None:
-    """Have Spark write the logs of sources into the checkpoint with this URI as is right there.
+def set_file_manager(session: SparkSession, checkpoint: str) -> bool:
+    """Have Spark write the logs of sources into the checkpoint with this URI as is right there; whether one is set now.
 
     On a local disk any way is safe, and the quickest is taken. Elsewhere that one is not: Spark has others, of which it
     or the user chooses.
     """
     named = session.conf.get(FILE_MANAGER, None)
     if named not in (None, *LOCAL_FILE_MANAGERS):
-        return
+        return False
     if checkpoint.startswith("file:"):
-        for manager in LOCAL_FILE_MANAGERS:
-            if _has_class(session, manager):
-                session.conf.set(FILE_MANAGER, manager)
-                return
+        manager = next((manager for manager in LOCAL_FILE_MANAGERS if _has_class(session, manager)), None)
+        if named is None and manager is not None:
+            session.conf.set(FILE_MANAGER, manager)
+            return True
     elif named is not None:  # another cluster has set it
         session.conf.unset(FILE_MANAGER)
+    return False
 
 
 def reset_file_manager(session: SparkSession) -> None:
-    """Leave it to Spark again, unless the user has named one: other queries may have their logs anywhere."""
+    """Leave it to Spark again: other queries may have their logs anywhere."""
     with suppress(*SPARK_ERRORS):  # the session may have been stopped
-        if session.conf.get(FILE_MANAGER, None) in LOCAL_FILE_MANAGERS:
-            session.conf.unset(FILE_MANAGER)
+        session.conf.unset(FILE_MANAGER)
 
 
 def _has_class(session: SparkSession, name: str) -> bool:

@@ -12,9 +12,12 @@ from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
+    ArrayType,
     CalendarIntervalType,
+    DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -200,11 +203,21 @@ def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
         same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
         if len(same) > 1:
             raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}: {same}; rename them")
-        if isinstance(kind := df.schema[field].dataType, NOT_IN_PYTHON):
+        if _lacks_values(kind := df.schema[field].dataType):
             raise InvalidTopologyError(
                 f"{who}: PySpark has no Python values for the type {kind.simpleString()} of column {field!r}; cast it, "
                 "for instance to a string"
             )
+
+
+def _lacks_values(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_lacks_values(field.dataType) for field in kind)
+    if isinstance(kind, MapType):
+        return _lacks_values(kind.keyType) or _lacks_values(kind.valueType)
+    if isinstance(kind, ArrayType):
+        return _lacks_values(kind.elementType)
+    return isinstance(kind, NOT_IN_PYTHON)
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:

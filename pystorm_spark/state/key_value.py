@@ -64,13 +64,12 @@ class KeyValueState(Generic[K, V]):
         if type(value) not in ATOMS:
             kept = self._packed(value, "the value for key", key)
         try:
-            is_new = self._find(key) is _MISSING
+            is_missing = self._find(key) is _MISSING
         except TypeError as exc:
             raise SerializationError(f"{key!r} cannot be a key of the state: {exc}") from exc
-        if is_new:
-            if type(key) is not str:
-                self._check_key(key)
-            self._size += 1
+        if type(key) is not str and key not in self._changed:
+            self._check_key(key)
+        self._size += is_missing
         self._changed[key] = kept
 
     def delete(self, key: K) -> None:
@@ -230,7 +229,7 @@ class KeyValueState(Generic[K, V]):
         packed = self._packed(key, "the key", key)
         if self._unpacked(packed) != key:
             raise SerializationError(f"{key!r} cannot be a key of the state: it is not equal to a copy of itself")
-        if self._codec.defines_classes(packed):
+        if self._codec.defines_classes(packed) and not self._codec.knows_again(key):
             raise SerializationError(
                 f"{key!r} cannot be a key of the state: its class is defined in the main program or in a function, and "
                 "would be another one after a restart; define it in a module, or take a tuple instead"

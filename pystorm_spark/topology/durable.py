@@ -33,6 +33,10 @@ class StateCodec(Protocol):
         """Whether a packed row brings the classes of its values along: in each process they are others."""
         ...
 
+    def knows_again(self, value: Any) -> bool:
+        """Whether a copy from another process is equal to `value`, though it may be of another class."""
+        ...
+
     def unpack_rows(self, data: bytes, count: int) -> list[list[Any]]: ...
 
 

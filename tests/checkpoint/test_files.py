@@ -44,7 +44,7 @@ def test_files_of_strangers_are_not_listed_and_cannot_be_named(files, tmp_path):
     (tmp_path / "state" / "driver.lock").write_text("")
     (tmp_path / "state" / "folder.part").mkdir()
     assert files.names() == []
-    for name in ["driver.lock", "../a.part", ".part", "manifest-1", f"manifest-{1:020d}-1"]:
+    for name in ["driver.lock", "driver.flock", "../a.part", ".part", "manifest-1", f"manifest-{1:020d}-1"]:
         with pytest.raises(CheckpointError, match="is no name"):
             files.remove(name)
 

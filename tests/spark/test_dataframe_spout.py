@@ -357,9 +357,11 @@ def test_two_columns_that_spark_cannot_tell_apart_are_refused(cluster, files, na
     assert f"several columns 'number': ['number', '{name}']; rename them" in error
 
 
-def test_a_column_that_has_no_values_in_python_is_refused(cluster, files):
-    error = refused(cluster, lambda spark: files.read(spark).selectExpr("interval '1-2' year to month AS number"))
-    assert "no Python values for the type interval year to month of column 'number'; cast it" in error
+@pytest.mark.parametrize(("value", "kind"), [("{}", "{}"), ("array({})", "array<{}>"), ("map(1, {})", "map<int,{}>")])
+def test_a_column_that_has_no_values_in_python_is_refused(cluster, files, value, kind):
+    interval = value.format("interval '1-2' year to month")
+    error = refused(cluster, lambda spark: files.read(spark).selectExpr(f"{interval} AS number"))
+    assert f"no Python values for the type {kind.format('interval year to month')} of column 'number'; cast" in error
 
 
 def test_what_is_no_dataframe_is_refused(cluster):

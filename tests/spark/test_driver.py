@@ -64,9 +64,12 @@ class Commits:
     def __init__(self, changes):
         self._changes = changes
         self.made_at = []
+        self.while_committing = lambda: None
 
     def commit(self, txid, replies):
         self.made_at.append(self._changes.now)
+        while_committing, self.while_committing = self.while_committing, lambda: None
+        while_committing()
         return True
 
 
@@ -112,3 +115,49 @@ def test_commits_are_an_interval_apart_though_there_is_always_something_to_commi
     for _ in range(4):
         driver.batch()
     assert commits.made_at == [100.0 + number * INTERVAL_SECS for number in range(1, 5)]
+
+
+class EndingSoon(ExchangesUntil):
+    """Exchanges during which the last commit is asked for; when they have come to their end, a slot has changes."""
+
+    def __init__(self, slot):
+        self._slot, self._looks = slot, 0
+
+    def done(self):
+        self._looks += 1
+        if self._looks == 1:
+            self._slot()._driver._finishing = True
+        elif self._looks == 3:
+            self._slot().has_uncommitted()
+        return self._looks > 2
+
+
+def test_the_last_commit_holds_what_exchanges_bring_that_run_when_it_is_asked_for(changes, commits):
+    driver = Driver(1, EndingSoon(lambda: slot), b"token", 3, 60.0, changed=changes, keeper=commits)
+    slot = EagerSlot(driver)
+    slot.has_frames()
+    driver.batch()
+    assert len(commits.made_at) == 1
+    assert not driver._finishing
+
+
+def test_a_commit_that_runs_when_the_last_one_is_asked_for_is_not_the_last_one(changes, commits):
+    driver = driver_of(changes, commits)
+    driver.is_open = True
+    slot = EagerSlot(driver)
+    commits.while_committing = lambda: driver.finish(0.0)
+    slot.has_uncommitted()
+    driver.batch()
+    assert len(commits.made_at) == 2
+    assert not driver._finishing
+
+
+def test_time_that_a_commit_takes_is_not_taken_for_that_of_exchanges(changes, commits):
+    driver = driver_of(changes, commits, done=lambda: bool(commits.made_at))
+    driver._exchanges = 8
+    slot = EagerSlot(driver)
+    commits.while_committing = lambda: setattr(changes, "now", changes.now + 60.0)
+    slot.has_frames()
+    slot.has_uncommitted()
+    driver.batch()
+    assert driver._exchanges == 8

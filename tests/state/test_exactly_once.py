@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import namedtuple
 from dataclasses import make_dataclass
 
 import pytest
@@ -203,9 +204,17 @@ def test_a_committed_message_may_be_emitted_again_many_commits_and_restarts_late
     assert count(cluster) == {"a": 1, "b": 1, "c": 4}
 
 
-@pytest.mark.parametrize("ids", ["tuples", "lists", "dicts"])
-def test_a_message_id_may_be_anything_that_can_be_kept(start, ids):
-    made = {"tuples": lambda n: ("part", n), "lists": lambda n: ["part", n], "dicts": lambda n: {"part": n}}[ids]
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda n: ("part", n),
+        lambda n: ["part", n],
+        lambda n: {"part": n},
+        lambda n: namedtuple("Offset", ["part", "at"])("part", n),
+    ],
+    ids=["tuples", "lists", "dicts", "named tuples"],
+)
+def test_a_message_id_may_be_anything_that_can_be_kept(start, made):
     source = Source("a", "b")
     cluster = start()
     run(cluster, counting(source, spout=OtherIds(source, made)))

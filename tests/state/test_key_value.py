@@ -5,6 +5,7 @@ import enum
 import re
 import threading
 import uuid
+from collections import namedtuple
 from dataclasses import dataclass, make_dataclass
 from decimal import Decimal
 
@@ -260,6 +261,37 @@ def test_what_cannot_be_kept_is_refused_with_its_key_and_the_state_is_as_it_was(
         state.put(key, value)
     assert dict(state) == {"other": 1}
     assert not state.has_changed()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: namedtuple("Offset", ["part", "at"])("a", 1),
+        lambda: enum.Enum("Colour", {"RED": "red"}, type=str).RED,
+        lambda: (enum.IntEnum("Colour", ["RED"]).RED, 1.5),
+        lambda: ("_make_skeleton_", 1.5),
+    ],
+    ids=["named tuple", "enum of texts", "enum of numbers in a tuple", "a text"],
+)
+def test_a_key_that_is_equal_whatever_its_class_is_found_after_a_restart(made):
+    state = state_of({made(): 1})
+    again = state_of(sections=[state.prepare_commit()])
+    assert again.get(made()) == 1
+
+
+class Locked(str):
+    __slots__ = ("lock",)
+
+
+def test_a_key_that_cannot_be_kept_is_refused_though_an_equal_one_is_there():
+    state = state_of({"x": 1})
+    state.prepare_commit()
+    state.commit()
+    key = Locked("x")
+    key.lock = LOCK
+    with pytest.raises(SerializationError, match="the key 'x' cannot be kept"):
+        state.put(key, 2)
+    assert dict(state) == {"x": 1}
 
 
 def test_a_value_that_cannot_be_kept_leaves_the_one_before():

@@ -407,6 +407,13 @@ def test_a_checkpoint_of_another_user_is_refused(start, kept, monkeypatch):
     refused(start, f"'{re.escape(str(kept))}' belongs to the user {owner}, not to {owner + 1}")
 
 
+def test_a_cluster_that_has_ended_takes_no_topology_that_it_could_not_keep(start, folder):
+    cluster = start()
+    cluster.shutdown()
+    with pytest.raises(StormError, match=f"the checkpoint '{folder}' is not held any more"):
+        cluster.submit_topology("words", None, counting(Source("a")))
+
+
 def test_a_topology_whose_checkpoint_is_replaced_while_it_runs_ends_with_the_reason(start, folder, tmp_path):
     source, cluster = Source("a"), start()
     handle = cluster.submit_topology("words", None, counting(source))
