@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,9 +12,14 @@ from typing import Any, Protocol
 from pystorm_spark.checkpoint import dead_letters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.lock import URI, CheckpointLock, checkpoint_folder
+from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_files import HadoopFiles
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.hadoop_lock import HadoopLock
+
+log = logging.getLogger(__name__)
+
+WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # what some mounted file systems answer
 
 Letters = Iterable[Mapping[str, Any]]
 
@@ -151,7 +158,12 @@ def held_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
     made.callback(lock.release)
     local = folder.local_path()
     if local is not None:
-        made.callback(CheckpointLock(local).release)
+        try:
+            made.callback(CheckpointLock(local).release)
+        except CheckpointError as exc:
+            if getattr(exc.__cause__, "errno", None) not in WITHOUT_LOCKS:
+                raise
+            log.warning("%s; only drivers that name it by its URI, too, are refused", exc)
     return HadoopPlace(folder, lock)
 
 

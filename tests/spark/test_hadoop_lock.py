@@ -1,14 +1,17 @@
 """The lock of a checkpoint where no system ends it with its process: who lives keeps it, who is dead loses it."""
 
+import errno
 import json
 import os
 import subprocess
+from contextlib import ExitStack
 
 import pytest
 
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.spark.checkpoint import Checkpoint
+from pystorm_spark.spark.checkpoint_place import held_place
 from pystorm_spark.spark.hadoop_lock import BEAT, DEAD_SECS, LOCK, HadoopLock
 from tests.spark.simulation.run import plan_of
 from tests.spark.simulation.state import SimulatedPlace
@@ -65,6 +68,20 @@ def test_a_second_driver_is_refused_at_once_on_the_same_machine(folder, held):
     with pytest.raises(CheckpointError, match=rf"'{folder.uri}' is in use by pid {os.getpid()} on "):
         HadoopLock(folder, no_sleep)
     held.check()
+
+
+def test_a_local_folder_whose_file_system_has_no_locks_has_that_of_the_uri(folder, tmp_path, monkeypatch, caplog):
+    folder.local_path = lambda: tmp_path
+    monkeypatch.setattr("fcntl.flock", lambda *_: throw(OSError(errno.ENOLCK, "No locks available")))
+    with ExitStack() as made:
+        held_place(folder, made).check_lock()
+        assert "No locks available; only drivers that name it by its URI, too, are refused" in caplog.text
+        with pytest.raises(CheckpointError, match="in use by"):
+            HadoopLock(folder, no_sleep)
+
+
+def throw(error):
+    raise error
 
 
 def test_a_lock_that_is_released_is_gone(folder):
