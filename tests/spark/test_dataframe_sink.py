@@ -159,9 +159,10 @@ def test_ids_go_on_where_a_named_checkpoint_has_them(spark, journal, tmp_path):
     for written in (first, second):
         with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
             cluster.submit_topology("ids", TWO_SLOTS, sinking(10, journal, written))
-            wait_until(lambda: len(written.rows()) == 10)  # noqa: B023
+            wait_until(lambda: len(written.rows()) == 10 and len(set(acked(journal))) == 10)  # noqa: B023
 
-    assert second.batches[0][0] in (first.batches[-1][0], first.batches[-1][0] + 1)
+    # What is acked is committed. A kill in the middle of a commit makes another one, without rows: that is a gap.
+    assert second.batches[0][0] - first.batches[-1][0] in (1, 2)
 
 
 def test_a_slot_that_dies_loses_no_row(cluster, journal, tmp_path):
