@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,9 +35,13 @@ class Keeper(Protocol):
 
 @dataclass
 class Question:
-    """What slots were told to do, and which of them have done it."""
+    """What slots were told to do, and which of them have done it.
 
-    awaited: set[SlotLink]
+    Listening threads add replies while the driver's loop looks who has not replied: nothing here is iterated that
+    another thread changes.
+    """
+
+    asked: frozenset[SlotLink]
     replies: dict[int, dict[str, Any]] = field(default_factory=dict)  # {slot: what it answered}
 
     def is_answered(self) -> bool:
@@ -45,7 +49,10 @@ class Question:
         return not self.open_slots()
 
     def open_slots(self) -> list[int]:
-        return sorted(link.slot for link in self.awaited if link.state == "ready")
+        return sorted(link.slot for link in self.unanswered() if link.state == "ready")
+
+    def unanswered(self) -> Iterator[SlotLink]:
+        return (link for link in self.asked if link.slot not in self.replies)
 
 
 Ask = Callable[..., Question]

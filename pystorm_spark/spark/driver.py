@@ -97,7 +97,9 @@ class Driver(Slots):
             if self._finishing and self._round is not None:
                 self._note_uncommitted()  # what has come since that round began
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._finishing or self._ending or self._lost, secs)
+            self._changed.wait_for(
+                lambda: not self._finishing or self._ending or self._lost or self.error is not None, secs
+            )
 
     # The loop; called in the thread of foreachBatch.
 
@@ -125,7 +127,9 @@ class Driver(Slots):
         except Exception as exc:
             if self._ending:
                 return
-            self.error = exc
+            with self._changed:
+                self.error = exc
+                self._changed.notify_all()
             raise
         if epoch == self.epoch:
             for slot in filter(self.has_died, self.slots):

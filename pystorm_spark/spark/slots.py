@@ -118,8 +118,7 @@ class Slots:
 
     def _on_done(self, link: SlotLink, message: dict[str, Any]) -> None:
         question = self._asked.get(message["asked"])
-        if question is not None and link in question.awaited:
-            question.awaited.discard(link)
+        if question is not None and link in question.asked:
             question.replies[link.slot] = message
 
     _HANDLERS: ClassVar[dict[str, Handler]] = {
@@ -191,7 +190,7 @@ class Slots:
         self.active = active
         self.is_open = self.is_open or active
         question = self._ask_all("activate" if active else "deactivate", secs)
-        for link in question.awaited:
+        for link in question.unanswered():
             if link.state == "failed":
                 raise StormError(link.reason)
 
@@ -221,7 +220,7 @@ class Slots:
             links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
             self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
             asked = next(self._questions)
-            question = self._asked[asked] = Question(set(links))
+            question = self._asked[asked] = Question(frozenset(links))
         for link in links:
             link.tell(kind, asked=asked, **content)
         return question

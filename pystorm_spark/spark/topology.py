@@ -439,7 +439,10 @@ class SparkTopology(RunningTopology):
 
     def _stop_run(self) -> None:
         if self._query is not None and self.error is None:
-            self.run.driver.finish(LAST_COMMIT_SECS)
+            driver = self.run.driver
+            driver.finish(LAST_COMMIT_SECS)
+            if driver.error is not None:  # nobody else tells it: the query that it ended is stopped here
+                log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
         query, self._query = self._query, None
         source_queries, self._source_queries = self._source_queries, []
         for source_query in source_queries:

@@ -161,3 +161,45 @@ def test_time_that_a_commit_takes_is_not_taken_for_that_of_exchanges(changes, co
     slot.has_uncommitted()
     driver.batch()
     assert driver._exchanges == 8
+
+
+class TalkingSlot:
+    """Answers questions, and those of its neighbours too, whenever somebody looks how it stands."""
+
+    def __init__(self, driver, slot):
+        self.slot, self._driver = slot, driver
+        driver.slots[slot] = self
+
+    @property
+    def state(self):
+        for asked in list(self._driver._asked):
+            for link in self._driver.slots.values():
+                self._driver.on_message(link, {"kind": "done", "asked": asked})
+        return "ready"
+
+    def tell(self, kind, **content):
+        pass
+
+
+def test_slots_may_answer_while_the_driver_looks_who_has_not(changes, commits):
+    driver = Driver(3, ExchangesUntil(lambda: True), b"token", 3, 60.0, changed=changes, keeper=commits)
+    for slot in range(3):
+        TalkingSlot(driver, slot)
+    question = driver._ask("mark")
+    question.open_slots()
+    assert question.is_answered()
+    assert set(question.replies) == {0, 1, 2}
+
+
+def test_a_last_commit_is_not_awaited_when_the_loop_has_ended_by_an_error(changes, commits):
+    def fails():
+        raise OSError("the disk is gone")
+
+    commits.while_committing = fails
+    driver = driver_of(changes, commits)
+    driver.is_open = True
+    EagerSlot(driver).has_uncommitted()
+    with pytest.raises(OSError, match="the disk is gone"):
+        driver.batch()
+    driver.finish(3600.0)
+    assert changes.now < 3600.0
