@@ -1,5 +1,6 @@
 """How many rows a second does a DataFrameSpout emit, beside a Python spout that emits the same rows?"""
 
+import itertools
 import os
 import time
 from dataclasses import asdict
@@ -14,17 +15,20 @@ from benchmarks.word_count import bolts
 from pystorm_spark import TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
 from pystorm_spark.spark.row_batches import row_batches
+from pystorm_spark.spark.session import JVM_SETTINGS
 
 BAR = 0.7
 TASKS = 2
 FILES = 500  # more than are read
 ALONE_BATCHES = 12
 CHUNK_ROWS = 4000
-ROUNDS, WARM_UP_SECS, SECS, BATCH_ROWS = 3, 2.0, 4.0, 1_000_000
+ROUNDS, WARM_UP_SECS, SECS, BATCH_ROWS = 3, 2.0, 8.0, 2_000_000
 QUICK_ROUNDS, QUICK_SECS, QUICK_ROWS = 2, 2.0, 20_000
 QUICK_CONF = {"topology.max.spout.pending": 1000}
 NULL, WORD_COUNT = "a bolt that only acks", "word count"
 PYTHON, DATAFRAME = "Python spout", "DataFrameSpout"
+# {whose settings a JVM has: these}
+JVMS = {"Spark": {}, "`SparkCluster()`": JVM_SETTINGS}
 
 
 def method(rounds, secs, batch_rows):
@@ -32,9 +36,9 @@ def method(rounds, secs, batch_rows):
         f"{rounds} rounds after one that does not count, each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up, all "
         f"topologies in turn; by the clock on the wall, on `local[{CORES}]`; {TASKS} tasks of each component, every "
         f"tuple tracked. Spark reads the rows from Parquet files, in batches of {batch_rows:,}; a Python spout has "
-        "them in memory. The ratio is that of the two in one round. *Spark alone* is the same stream with Python "
-        f"workers that only count its rows, {ALONE_BATCHES} batches right before. Medians, with the quartiles in "
-        "brackets."
+        "them in memory. The JVM has Spark's own settings, or those of a session that `SparkCluster()` makes. The "
+        "ratio is that of the two in one round. *Spark alone* is the rows a second of the same stream with Python "
+        f"workers that only count them, {ALONE_BATCHES} batches right before. Medians, with the quartiles in brackets."
     )
 
 
@@ -88,28 +92,27 @@ BEHIND = {
 def measure(quick=False):
     rounds, secs, batch_rows = (QUICK_ROUNDS, QUICK_SECS, QUICK_ROWS) if quick else (ROUNDS, SECS, BATCH_ROWS)
     rates, alone = {}, {}
-    with spark_rig.cluster() as cluster:
-        environment = spark_rig.environment_with_spark(cluster.spark)
-        for behind, (topology, spout, column) in BEHIND.items():
-            with spark_rig.folder() as folder:
-                write_files(cluster.spark, folder, column, batch_rows)
-                alone[behind] = batch_rows * _batches_alone(cluster.spark, f"{folder}/some")
-                each = {PYTHON: topology(spout()), DATAFRAME: topology(rows_of(folder, *spout.outputs))}
-                rates[behind] = _rates(cluster, each, rounds, secs, QUICK_CONF if quick else None)
+    for (behind, (topology, spout, column)), (jvm, settings) in itertools.product(BEHIND.items(), JVMS.items()):
+        with spark_rig.cluster(jvm=settings) as cluster, spark_rig.folder() as folder:
+            environment = spark_rig.environment_with_spark(cluster.spark)
+            write_files(cluster.spark, folder, column, batch_rows)
+            alone[behind, jvm] = batch_rows * _batches_alone(cluster.spark, f"{folder}/some")
+            each = {PYTHON: topology(spout()), DATAFRAME: topology(rows_of(folder, *spout.outputs))}
+            rates[behind, jvm] = _rates(cluster, each, rounds, secs, QUICK_CONF if quick else None)
     ratios = {
-        behind: [fed / plain for fed, plain in zip(each[DATAFRAME], each[PYTHON], strict=True)]
-        for behind, each in rates.items()
+        case: Spread.of([fed / plain for fed, plain in zip(each[DATAFRAME], each[PYTHON], strict=True)])
+        for case, each in rates.items()
     }
-    rows = [_row(behind, rates[behind], Spread.of(ratios[behind]), alone[behind]) for behind in rates]
-    heads = ["behind the spout", f"{PYTHON}, rows/s", f"{DATAFRAME}, rows/s", "ratio", "bar", "Spark alone, rows/s"]
+    rows = [_row(case, rates[case], ratios[case], alone[case]) for case in rates]
+    heads = ["behind the spout", "JVM of", f"{PYTHON}, rows/s", f"{DATAFRAME}, rows/s", "ratio", "bar", "Spark alone"]
     table = report.Table(heads, rows)
     figures = {
-        behind: {
+        ", JVM of ".join(case): {
             **{spout: asdict(Spread.of(found)) for spout, found in each.items()},
-            "ratio": asdict(Spread.of(ratios[behind])),
-            "Spark alone": alone[behind],
+            "ratio": asdict(ratios[case]),
+            "Spark alone": alone[case],
         }
-        for behind, each in rates.items()
+        for case, each in rates.items()
     }
     told = method(rounds, secs, batch_rows)
     return report.Result("dataframe_spout", report.first_line(__doc__), told, [table], figures, (), environment)
@@ -137,10 +140,10 @@ def _batches_alone(spark, folder):
     return (len(counted) - 1) / (counted[-1] - counted[0])
 
 
-def _row(behind, rates, ratio, alone):
+def _row(case, rates, ratio, alone):
     shown = [report.rate(Spread.of(rates[spout])) for spout in (PYTHON, DATAFRAME)]
     judged = report.verdict(ratio.median >= BAR, f"≥ {BAR}")
-    return [behind, *shown, report.ratio(ratio), judged, f"{alone / 1000:,.0f} k"]
+    return [*case, *shown, report.ratio(ratio), judged, f"{alone / 1000:,.0f} k"]
 
 
 if __name__ == "__main__":

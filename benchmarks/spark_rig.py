@@ -31,8 +31,11 @@ CONF = {
 
 
 @contextmanager
-def session(cores=CORES):
-    """A session like that of `SparkCluster(None)`, on as many cores as the figures are for."""
+def session(cores=CORES, jvm=None):
+    """A session on as many cores as the figures are for, in a JVM of its own.
+
+    It is like that of `SparkCluster(None)`, but for the settings of the JVM if there are others.
+    """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -46,13 +49,24 @@ def session(cores=CORES):
             "spark.sql.warehouse.dir": f"{private}/warehouse",
             "spark.python.unix.domain.socket.dir": private,
             **CONTEXT_SETTINGS,
-            **JVM_SETTINGS,
+            **(JVM_SETTINGS if jvm is None else jvm),
         }
         made = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
         try:
             yield made
         finally:
             made.stop()
+            _end_jvm()
+
+
+def _end_jvm():
+    """End it: another session would begin in a JVM with settings that it has not asked for, and warm already."""
+    from pyspark import SparkContext
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 @contextmanager
@@ -66,8 +80,8 @@ def folder():
 
 
 @contextmanager
-def cluster(cores=CORES):
-    with session(cores) as spark, SparkCluster(spark) as made:
+def cluster(cores=CORES, jvm=None):
+    with session(cores, jvm) as spark, SparkCluster(spark) as made:
         yield made
 
 

@@ -22,12 +22,12 @@ typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 /* Where the slots are. */
 
 enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, SHOP, BOLT, SPOUT, LEDGER, ENTRY,
-       ROTATING, TASK, STATE, KINDS };
+       ROTATING, TASK, SOURCE, STATE, KINDS };
 
 static const char *const kind_names[KINDS] = {
     "Tuple", "Tree", "Travelling", "Root", "Branch", "Route", "Port", "TupleBuffer", "AckBuffer", "Outbox", "Workshop",
     "BoltCollector", "SpoutCollector", "AckLedger", "AckEntry", "RotatingMap", "BoltTask",
-    "KeyValueState"};
+    "SpoutTask", "KeyValueState"};
 static PyTypeObject *types[KINDS];
 
 /* X(kind, name of the slot): the offset of slot `s` of kind `K` is `K_s`. */
@@ -45,6 +45,7 @@ static PyTypeObject *types[KINDS];
     X(SPOUT, routes) X(SPOUT, short_way)                                                                               \
     X(LEDGER, _entries) X(ENTRY, edges) X(ENTRY, failed) X(ENTRY, spout_task)                                          \
     X(ROTATING, _buckets) X(ROTATING, newest) X(TASK, _batch) X(TASK, backlog) X(TASK, inbox)       \
+    X(SOURCE, acked)                                                                                                   \
     X(STATE, _changed) X(STATE, _committed) X(STATE, _prepared)
 
 #define DECLARE(kind, name) static Py_ssize_t kind##_##name;
@@ -107,11 +108,13 @@ static const struct {
 
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
-    X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(acked) X(anchors)            \
-    X(drained) X(edge_id) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
+    X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(anchors)            \
+    X(drained) X(edge_id) X(emit) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
-static PyObject *id_bits; /* 64 */
+static PyObject *id_bits;         /* 64 */
+static PyObject *message_id_name; /* ("message_id",) */
+static PyCFunction list_append;   /* what the method of lists calls */
 
 /* Slots that hold ints. */
 
@@ -300,6 +303,8 @@ static PyObject *list_of(PyObject *item)
 
 static int call_append(PyObject *append, PyObject *item)
 {
+    if (PyCFunction_CheckExact(append) && PyCFunction_GET_FUNCTION(append) == list_append)
+        return PyList_Append(PyCFunction_GET_SELF(append), item);
     PyObject *nothing = PyObject_CallOneArg(append, item);
     Py_XDECREF(nothing);
     return nothing == NULL ? -1 : 0;
@@ -399,20 +404,18 @@ static int send(PyObject *shop, PyObject *task, PyObject *route, PyObject *buffe
 /* SpoutTask.settle(root, acked=True), for a pending root that is not in the ledger. */
 static int ack_root(PyObject *task, PyObject *root)
 {
-    PyObject *acked = PyObject_GetAttr(task, s_acked);
-    int done = acked == NULL ? -1 : PyDict_DelItem(SLOT(root, ROOT_bucket), root);
-    if (done == 0) {
-        put(root, ROOT_bucket, Py_NewRef(Py_None));
-        done = PyList_Append(acked, root);
-    }
-    Py_XDECREF(acked);
-    return done;
+    if (PyDict_DelItem(SLOT(root, ROOT_bucket), root) < 0)
+        return -1;
+    put(root, ROOT_bucket, Py_NewRef(Py_None));
+    return PyList_Append(SLOT(task, SOURCE_acked), root);
 }
 
-/* Root.drained */
+/* Root.drained, of a task of ours; 0 if it is another one, then nothing has been done. */
 static int drain_root(PyObject *root)
 {
     PyObject *task = SLOT(root, ROOT_task);
+    if (!PyObject_TypeCheck(task, types[SOURCE]))
+        return 0;
     if (!is_zero(root, TRAVELLING_root_id)) {
         PyObject *id = SLOT(root, TRAVELLING_root_id), *edge = SLOT(root, TRAVELLING_edge);
         PyObject *nothing = PyObject_CallMethodObjArgs(task, s_part_acked, id, edge, NULL);
@@ -618,20 +621,29 @@ static PyObject *new_root(PyObject *self, PyObject *message_id)
     return root;
 }
 
+/* A tuple of a new tree goes to a task of this slot. */
+static int launch(PyObject *self, PyObject *route, PyObject *append, PyObject *values, PyObject *message_id)
+{
+    PyObject *root = new_root(self, message_id);
+    PyObject *tup = root == NULL ? NULL : new_tuple(values, SLOT(route, ROUTE_origin), root);
+    int done = -1;
+    if (tup != NULL && PyDict_SetItem(SLOT(root, ROOT_bucket), root, Py_None) == 0)
+        done = call_append(append, tup); /* when its tree is pending: before that nobody shall see it */
+    Py_XDECREF(tup);
+    Py_XDECREF(root);
+    return done;
+}
+
 /* The end of SpoutCollector.emit, when the port is known. */
 static PyObject *spout_emit_to(PyObject *self, PyObject *route, PyObject *port, PyObject *values, PyObject *message_id)
 {
     PyObject *append = SLOT(port, PORT_append);
     if (append == Py_None)
         return PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, message_id, NULL);
-    PyObject *result = list_of(SLOT(port, PORT_task_id)), *root = new_root(self, message_id);
-    PyObject *tup = root == NULL ? NULL : new_tuple(values, SLOT(route, ROUTE_origin), root);
-    /* Pending before anybody can see the tuple. */
-    if (result == NULL || tup == NULL || PyDict_SetItem(SLOT(root, ROOT_bucket), root, Py_None) < 0 ||
-        call_append(append, tup) < 0 || add(self, SPOUT_emits, 1, NULL) < 0)
+    PyObject *result = list_of(SLOT(port, PORT_task_id));
+    if (result != NULL &&
+        (launch(self, route, append, values, message_id) < 0 || add(self, SPOUT_emits, 1, NULL) < 0))
         Py_CLEAR(result);
-    Py_XDECREF(tup);
-    Py_XDECREF(root);
     return emitted(route, result);
 }
 
@@ -663,6 +675,89 @@ static PyObject *spout_emit(PyObject *const *args, Py_ssize_t count, PyObject *n
     }
     Py_DECREF(route);
     return result;
+}
+
+/* Tell `refused` of the error that is set, for a message that could not be emitted. */
+static int tell_refused(PyObject *refused, PyObject *message_id, PyObject *values)
+{
+    PyObject *kind, *error, *traceback;
+    PyErr_Fetch(&kind, &error, &traceback);
+    PyErr_NormalizeException(&kind, &error, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(error, traceback);
+    PyObject *nothing = PyObject_CallFunctionObjArgs(refused, message_id, values, error, NULL);
+    Py_XDECREF(nothing);
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    return nothing == NULL ? -1 : 0;
+}
+
+/* The port of all tuples of a spout's default stream, if that is a task of this slot and nothing else is to be asked;
+   borrowed. */
+static PyObject *only_port(PyObject *self, PyObject *values)
+{
+    if (SLOT(self, SPOUT_short_way) != Py_True || SLOT(self, SPOUT__plainly) != Py_True)
+        return NULL;
+    PyObject *route = route_of(SLOT(self, SPOUT_default), SLOT(self, SPOUT_routes), DEFAULT_STREAM, values);
+    PyObject *port = route == NULL ? Py_None : SLOT(route, ROUTE_only);
+    return port == Py_None || SLOT(port, PORT_append) == Py_None ? NULL : port;
+}
+
+/* `where` with a number behind it. */
+static PyObject *numbered(PyObject *where, long long number)
+{
+    Py_ssize_t size = PyTuple_GET_SIZE(where);
+    PyObject *id = PyTuple_New(size + 1), *last = PyLong_FromLongLong(number);
+    if (id == NULL || last == NULL) {
+        Py_XDECREF(id);
+        Py_XDECREF(last);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < size; i++)
+        PyTuple_SET_ITEM(id, i, Py_NewRef(PyTuple_GET_ITEM(where, i)));
+    PyTuple_SET_ITEM(id, size, last);
+    return id;
+}
+
+/* self.emit(values, message_id=message_id) */
+static int emit_one(PyObject *const *args)
+{
+    PyObject *result = spout_emit(args, 2, message_id_name);
+    if (result == PYTHON)
+        result = PyObject_VectorcallMethod(s_emit, args, 2, message_id_name);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+/* spout_collector.emit_numbered(collector, rows, where, first, refused) */
+static PyObject *emit_numbered(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (count != 5 || names != NULL || !PyList_CheckExact(args[1]) || !PyTuple_CheckExact(args[2]))
+        return PYTHON;
+    long long first = PyLong_AsLongLong(args[3]), plain = 0;
+    if (first == -1 && PyErr_Occurred())
+        return NULL;
+    PyObject *self = args[0], *route = Py_NewRef(SLOT(self, SPOUT_default));
+    int done = 0;
+    for (Py_ssize_t i = 0; done == 0 && i < PyList_GET_SIZE(args[1]); i++) {
+        PyObject *emit[] = {self, Py_NewRef(PyList_GET_ITEM(args[1], i)), numbered(args[2], first + i)};
+        PyObject *port = only_port(self, emit[1]);
+        if (emit[2] == NULL)
+            done = -1;
+        else if (port == NULL)
+            done = emit_one(emit);
+        else if ((done = launch(self, route, SLOT(port, PORT_append), emit[1], emit[2])) == 0)
+            plain++;
+        if (done < 0 && emit[2] != NULL)
+            done = tell_refused(args[4], emit[2], emit[1]);
+        Py_DECREF(emit[1]);
+        Py_XDECREF(emit[2]);
+    }
+    if (plain > 0 && (add(self, SPOUT_emits, plain, NULL) < 0 || add(route, ROUTE_emitted, plain, NULL) < 0))
+        done = -1;
+    Py_DECREF(route);
+    return done < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *new_entry(PyObject *edges, PyObject *spout_task)
@@ -847,15 +942,97 @@ static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *na
     return PyDict_SetItem(changed, args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* held_outcomes._read(roots) */
+static PyObject *read_roots(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (count != 1 || names != NULL || !PyList_CheckExact(args[0]))
+        return PYTHON;
+    Py_ssize_t size = PyList_GET_SIZE(args[0]);
+    for (Py_ssize_t i = 0; i < size; i++)
+        if (!IS(PyList_GET_ITEM(args[0], i), ROOT))
+            return PYTHON;
+    PyObject *ids = PyList_New(size), *times = PyList_New(size), *result = NULL;
+    if (ids != NULL && times != NULL) {
+        for (Py_ssize_t i = 0; i < size; i++) {
+            PyObject *root = PyList_GET_ITEM(args[0], i);
+            PyList_SET_ITEM(ids, i, Py_NewRef(SLOT(root, ROOT_message_id)));
+            PyList_SET_ITEM(times, i, Py_NewRef(SLOT(root, ROOT_emitted_at)));
+        }
+        result = PyTuple_Pack(2, ids, times);
+    }
+    Py_XDECREF(ids);
+    Py_XDECREF(times);
+    return result;
+}
+
+/* arrow_rows._texts(ends, data), with ends of 32 bits. */
+static PyObject *texts(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    Py_buffer view;
+    if (count != 2 || names != NULL || !PyBytes_CheckExact(args[1]))
+        return PYTHON;
+    if (PyObject_GetBuffer(args[0], &view, PyBUF_CONTIG_RO) < 0)
+        return NULL;
+    const char *data = PyBytes_AS_STRING(args[1]);
+    const int32_t *ends = view.buf;
+    Py_ssize_t size = PyBytes_GET_SIZE(args[1]), pieces = view.len / 4 - 1;
+    PyObject *found = view.itemsize == 4 && pieces >= 0 ? PyList_New(pieces) : PYTHON;
+    for (Py_ssize_t i = 0; found != PYTHON && found != NULL && i < pieces; i++) {
+        int is_within = 0 <= ends[i] && ends[i] <= ends[i + 1] && ends[i + 1] <= size;
+        PyObject *text = is_within ? PyUnicode_DecodeUTF8(data + ends[i], ends[i + 1] - ends[i], "replace") : NULL;
+        if (text != NULL)
+            PyList_SET_ITEM(found, i, text);
+        else
+            Py_SETREF(found, is_within ? NULL : PYTHON);
+    }
+    PyBuffer_Release(&view);
+    return found;
+}
+
+/* arrow_rows._rows(columns) */
+static PyObject *rows_of_columns(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (count != 1 || names != NULL || !PyList_CheckExact(args[0]) || !PyList_GET_SIZE(args[0]))
+        return PYTHON;
+    PyObject *columns = args[0], *first = PyList_GET_ITEM(columns, 0);
+    Py_ssize_t width = PyList_GET_SIZE(columns), height = PyList_CheckExact(first) ? PyList_GET_SIZE(first) : 0;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        PyObject *column = PyList_GET_ITEM(columns, i);
+        if (!PyList_CheckExact(column) || PyList_GET_SIZE(column) != height)
+            return PYTHON;
+    }
+    PyObject *rows = PyList_New(height);
+    for (Py_ssize_t i = 0; rows != NULL && i < height; i++) {
+        PyObject *row = PyList_New(width);
+        if (row == NULL) {
+            Py_CLEAR(rows);
+            break;
+        }
+        for (Py_ssize_t j = 0; j < width; j++)
+            PyList_SET_ITEM(row, j, Py_NewRef(PyList_GET_ITEM(PyList_GET_ITEM(columns, j), i)));
+        PyList_SET_ITEM(rows, i, row);
+    }
+    return rows;
+}
+
 static const struct {
     const char *name;
     int kind; /* of `self`; KINDS where the class has no slots, or there is no `self` */
     Short shortly;
-} shorts[] = {{"BoltCollector.emit", BOLT, bolt_emit},   {"BoltCollector.ack", BOLT, bolt_ack},
-              {"SpoutCollector.emit", SPOUT, spout_emit}, {"SpoutTask.track", KINDS, track},
-              {"SpoutTask.part_acked", KINDS, part_acked}, {"BoltTask._next_batch", TASK, next_batch},
-              {"Task.send", KINDS, task_send},           {"_fill", KINDS, fill},
-              {"KeyValueState.get", STATE, state_get},   {"KeyValueState.put", STATE, state_put}};
+} shorts[] = {{"BoltCollector.emit", BOLT, bolt_emit},
+              {"BoltCollector.ack", BOLT, bolt_ack},
+              {"SpoutCollector.emit", SPOUT, spout_emit},
+              {"emit_numbered", SPOUT, emit_numbered},
+              {"SpoutTask.track", SOURCE, track},
+              {"SpoutTask.part_acked", SOURCE, part_acked},
+              {"BoltTask._next_batch", TASK, next_batch},
+              {"Task.send", KINDS, task_send},
+              {"_fill", KINDS, fill},
+              {"_read", KINDS, read_roots},
+              {"_texts", KINDS, texts},
+              {"_rows", KINDS, rows_of_columns},
+              {"KeyValueState.get", STATE, state_get},
+              {"KeyValueState.put", STATE, state_put}};
 
 /* A Python function with a short way in C; in a class it is a method. */
 
@@ -889,6 +1066,14 @@ static PyObject *of_function(PyObject *self, void *name)
 {
     return PyObject_GetAttrString(((Compiled *)self)->function, name);
 }
+
+/* It is pickled as functions are: by its name. */
+static PyObject *compiled_reduce(PyObject *self, PyObject *nothing)
+{
+    return of_function(self, "__qualname__");
+}
+
+static PyMethodDef compiled_methods[] = {{"__reduce__", compiled_reduce, METH_NOARGS, NULL}, {NULL}};
 
 static PyGetSetDef compiled_attributes[] = {{"__doc__", of_function, NULL, NULL, "__doc__"},
                                             {"__module__", of_function, NULL, NULL, "__module__"},
@@ -931,6 +1116,7 @@ static PyTypeObject CompiledType = {
     .tp_clear = compiled_clear,
     .tp_dealloc = compiled_dealloc,
     .tp_members = compiled_members,
+    .tp_methods = compiled_methods,
     .tp_getset = compiled_attributes,
 };
 
@@ -969,6 +1155,15 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "pystorm_spark._core", "The compiled core: see `core`.", -1, functions};
 
+static PyCFunction append_of_lists(void)
+{
+    PyObject *list = PyList_New(0), *append = list == NULL ? NULL : PyObject_GetAttrString(list, "append");
+    PyCFunction found = append == NULL ? NULL : PyCFunction_GET_FUNCTION(append);
+    Py_XDECREF(append);
+    Py_XDECREF(list);
+    return found;
+}
+
 PyMODINIT_FUNC
 PyInit__core(void)
 {
@@ -978,5 +1173,7 @@ PyInit__core(void)
     NAMES(INTERN)
     fill_crc_table();
     id_bits = PyLong_FromLong(64);
+    message_id_name = PyTuple_Pack(1, s_message_id);
+    list_append = append_of_lists();
     return PyType_Ready(&CompiledType) < 0 ? NULL : PyModule_Create(&definition);
 }

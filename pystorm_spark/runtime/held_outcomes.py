@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pystorm_spark.core import compiled
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.trees import Root
 
@@ -30,11 +31,11 @@ class Outcomes:
     whys: list[str] = field(default_factory=list)  # of those that have failed
 
     @classmethod
-    def of(cls, roots: Sequence[Root]) -> Outcomes:
-        return cls([root.message_id for root in roots], [root.emitted_at for root in roots])
+    def of(cls, roots: list[Root]) -> Outcomes:
+        return cls(*_read(roots))
 
     @classmethod
-    def failed(cls, roots: Sequence[Root]) -> Outcomes:
+    def failed(cls, roots: list[Root]) -> Outcomes:
         """The same, with the reasons."""
         outcomes = cls.of(roots)
         outcomes.whys = [root.why for root in roots]
@@ -48,6 +49,11 @@ class Outcomes:
         self.message_ids += other.message_ids
         self.emitted_at += other.emitted_at
         self.whys += other.whys
+
+
+@compiled
+def _read(roots: list[Root]) -> tuple[list[Any], list[float]]:
+    return [root.message_id for root in roots], [root.emitted_at for root in roots]
 
 
 class HeldOutcomes:

@@ -112,7 +112,8 @@ class Route:
         self.hashes = not java  # keys go where `stable_hash` says
         self.ports: list[Port] = []
         if self.pick is not None:
-            self.only = regular[0].ports[0] if len(regular[0].ports) == 1 else None
+            eligible = _eligible(regular[0])
+            self.only = eligible[0] if len(eligible) == 1 else None
             self._set_keys(regular[0])
 
     def _set_keys(self, subscription: Subscription) -> None:
@@ -157,17 +158,27 @@ def _choose(subscription: Subscription, origin: Origin, pick: Pick | None) -> Ch
     raise TypeError(f"unknown grouping {subscription.grouping!r} of {subscription.component!r}")
 
 
+def _eligible(subscription: Subscription) -> list[Port]:
+    """Those of the ports that a grouping may pick; for a shuffle tasks in this slot are nearer than all others."""
+    grouping, ports = subscription.grouping, subscription.ports
+    if isinstance(grouping, GlobalGrouping):
+        return ports[:1]
+    if isinstance(grouping, (ShuffleGrouping, LocalOrShuffleGrouping)):
+        return [port for port in ports if port.put is not None] or ports
+    return ports
+
+
 def _pick(subscription: Subscription, origin: Origin, rng: random.Random, java: bool) -> Pick | None:
     """How a grouping picks one task; None for groupings that may choose several."""
     grouping, ports = subscription.grouping, subscription.ports
     if isinstance(grouping, (ShuffleGrouping, LocalOrShuffleGrouping)):
-        return _shuffle(ports, rng)
+        return _shuffle(_eligible(subscription), rng)
     if isinstance(grouping, FieldsGrouping):
         return _by_fields(origin, grouping.fields, subscription, java)
     if isinstance(grouping, PartialKeyGrouping):
         return _by_partial_key(origin, grouping.fields, ports, java)
     if isinstance(grouping, GlobalGrouping):
-        return _in_turn(ports[:1])
+        return _in_turn(_eligible(subscription))
     if isinstance(grouping, NoneGrouping):
         return lambda values: rng.choice(ports)
     return None
@@ -179,8 +190,8 @@ def _in_turn(ring: list[Port]) -> Pick:
 
 
 def _shuffle(ports: list[Port], rng: random.Random) -> Pick:
-    """Round-robin over a once-shuffled ring: exactly even. Tasks in this slot are nearer than all others."""
-    ring = [port for port in ports if port.put is not None] or list(ports)
+    """Round-robin over a once-shuffled ring: exactly even."""
+    ring = list(ports)
     rng.shuffle(ring)
     return _in_turn(ring)
 

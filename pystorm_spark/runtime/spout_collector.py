@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -154,3 +155,23 @@ class SpoutCollector(SpoutOutputCollector):
             self.short_way = False
             self._shop.post(launch_posted)
         return out_tasks
+
+
+@compiled
+def emit_numbered(
+    collector: SpoutOutputCollector,
+    rows: list[list[Any]],
+    where: tuple[Any, ...],
+    first: int,
+    refused: Callable[[Any, list[Any], BaseException], None],
+) -> None:
+    """Emit `rows`; the message id of each is `where` with a number behind it, from `first` on.
+
+    What cannot be emitted is handed to `refused`: the message id, the row, and what was raised.
+    """
+    for number, row in enumerate(rows, first):
+        message_id = (*where, number)
+        try:
+            collector.emit(row, message_id=message_id)
+        except BaseException as exc:  # of a grouping of the user's own, whatever it is
+            refused(message_id, row, exc)

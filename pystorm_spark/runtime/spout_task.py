@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from pystorm_spark.core import compiled
+from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
@@ -27,12 +27,15 @@ EMPTY_CALLS = 3  # in a row end a poll
 FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the longest
 LONGEST_PAUSE_SECS = 5.0
 BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
-MAX_BURST = 64  # calls of next_tuple between two looks at the clock
+MAX_BURST = 256  # calls of next_tuple between two looks at the clock
 TIMED_OUT = "timed out"
 
 
+@laid_out
 class SpoutTask(Task):
     """One instance of a spout, with its pending roots and the ledger of those whose trees have left the slot."""
+
+    __slots__ = ("acked",)
 
     def __init__(
         self,

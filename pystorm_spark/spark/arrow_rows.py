@@ -8,10 +8,12 @@ metadata, which is a FlatBuffer, and a body with the buffers of its columns.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from pystorm_spark.core import compiled
 from pystorm_spark.errors import SerializationError
 
 # The kinds of columns, as one letter each: what `memoryview.cast` takes, and these.
@@ -21,6 +23,9 @@ PREFIX_SIZE = 8  # a mark, and the size of the metadata
 RECORD_BATCH = 3
 HEADER_TYPE, HEADER = 1, 2  # fields of a message
 LENGTH, NODES, BUFFERS, COMPRESSION = 0, 1, 2, 3  # fields of a record batch
+UNREADABLE = (struct.error, IndexError, TypeError, ValueError)
+
+Column = Callable[[int, int], list[Any]]  # its values from a row up to another
 
 
 def row_count(message: bytes) -> int:
@@ -28,54 +33,88 @@ def row_count(message: bytes) -> int:
     return _number("<q", message, _field(message, _record_batch(message), LENGTH))
 
 
-def rows_of(message: bytes, kinds: str) -> list[list[Any]]:
-    """The rows of a message whose columns are of `kinds`."""
-    try:
-        columns = _Columns(message)
-        return list(map(list, zip(*[columns.take(number, kind) for number, kind in enumerate(kinds)], strict=True)))
-    except (struct.error, TypeError, ValueError) as error:
-        raise SerializationError(f"an Arrow batch of columns {kinds!r} cannot be read: {error}") from error
+class ArrowRows:
+    """The rows of a message whose columns are of `kinds`, read as they are asked for."""
+
+    def __init__(self, message: bytes, kinds: str) -> None:
+        self._kinds = kinds
+        try:
+            batch = _record_batch(message)
+            self._count = row_count(message)
+            body = memoryview(message)[PREFIX_SIZE + _number("<i", message, 4) :]
+            places = _pairs(message, _field(message, batch, BUFFERS))  # (offset in the body, size)
+            buffers = deque(body[offset : offset + size] for offset, size in places)
+            nodes = _pairs(message, _field(message, batch, NODES))  # (rows, those that are null) of each column
+            self._columns = [
+                _column(kind, buffers, self._count, nulls > 0) for kind, (_, nulls) in zip(kinds, nodes, strict=True)
+            ]
+        except UNREADABLE as error:
+            raise self._unreadable(error) from error
+
+    def __len__(self) -> int:
+        return self._count
+
+    def between(self, first: int, last: int) -> list[list[Any]]:
+        """The rows from `first` on up to `last`, which is not one of them."""
+        try:
+            rows = _rows([column(first, last) for column in self._columns])
+        except UNREADABLE as error:
+            raise self._unreadable(error) from error
+        if len(rows) != last - first:
+            raise self._unreadable(f"there are {len(rows)} rows from {first} to {last}")
+        return rows
+
+    def _unreadable(self, why: object) -> SerializationError:
+        return SerializationError(f"an Arrow batch of columns {self._kinds!r} cannot be read: {why}")
 
 
-class _Columns:
-    """The columns of a message, taken one after the other."""
+def _column(kind: str, buffers: deque[memoryview], count: int, has_nulls: bool) -> Column:
+    """The next column: it takes its buffers."""
+    valid, content = buffers.popleft(), buffers.popleft()
+    if kind in (TEXT, BYTES):
+        is_wide = len(content) >= 8 * (count + 1)  # Spark can be told to use them
+        ends, data = content.cast("q" if is_wide else "i"), bytes(buffers.popleft())
+        pieces = _texts if kind == TEXT else _pieces
+        column: Column = lambda first, last: pieces(ends[first : last + 1], data)  # noqa: E731
+    elif kind == BITS:
+        bits = _bits(content, count)
+        column = lambda first, last: [bit == "1" for bit in bits[first:last]]  # noqa: E731
+    else:
+        numbers = content.cast(kind)  # type: ignore[call-overload]
+        column = lambda first, last: numbers[first:last].tolist()  # noqa: E731
+    return _with_nulls(column, _bits(valid, count)) if has_nulls else column
 
-    def __init__(self, message: bytes) -> None:
-        batch = _record_batch(message)
-        self._count = row_count(message)
-        self._body = memoryview(message)[PREFIX_SIZE + _number("<i", message, 4) :]
-        self._nodes = _pairs(message, _field(message, batch, NODES))  # (rows, those that are null) of each column
-        self._buffers = iter(_pairs(message, _field(message, batch, BUFFERS)))  # (offset in the body, size)
 
-    def take(self, number: int, kind: str) -> Sequence[Any]:
-        valid = self._buffer()
-        if kind == BITS:
-            values: Sequence[Any] = [bit == "1" for bit in self._bits(self._buffer())]
-        elif kind in (TEXT, BYTES):
-            values = self._texts(self._buffer(), bytes(self._buffer()), kind)
-        else:
-            values = self._buffer().cast(kind).tolist()  # type: ignore[call-overload]
-        if not self._nodes[number][1]:
-            return values
-        return [value if bit == "1" else None for value, bit in zip(values, self._bits(valid), strict=True)]
+def _with_nulls(column: Column, valid: str) -> Column:
+    def values(first: int, last: int) -> list[Any]:
+        pairs = zip(column(first, last), valid[first:last], strict=True)
+        return [value if bit == "1" else None for value, bit in pairs]
 
-    def _buffer(self) -> memoryview:
-        offset, size = next(self._buffers)
-        return self._body[offset : offset + size]
+    return values
 
-    def _bits(self, buffer: memoryview) -> str:
-        """One letter for each row."""
-        return f"{int.from_bytes(buffer, 'little'):0{self._count}b}"[::-1][: self._count]
 
-    def _texts(self, offsets: memoryview, data: bytes, kind: str) -> list[Any]:
-        wide = len(offsets) >= 8 * (self._count + 1)  # Spark can be told to use them
-        ends = pairwise(offsets.cast("q" if wide else "i").tolist()[: self._count + 1])
-        if kind == BYTES:
-            return [data[begin:end] for begin, end in ends]
-        if data.isascii():
-            text = data.decode("ascii")
-            return [text[begin:end] for begin, end in ends]
-        return [data[begin:end].decode("utf-8", "replace") for begin, end in ends]
+def _bits(buffer: memoryview, count: int) -> str:
+    """One letter for each row."""
+    if 8 * len(buffer) < count:
+        raise ValueError(f"{len(buffer)} bytes for {count} bits")
+    return f"{int.from_bytes(buffer, 'little'):0{count}b}"[::-1][:count]
+
+
+def _pieces(ends: memoryview, data: bytes) -> list[bytes]:
+    return [data[begin:end] for begin, end in pairwise(ends.tolist())]
+
+
+@compiled
+def _texts(ends: memoryview, data: bytes) -> list[str]:
+    if data.isascii():
+        text = data.decode("ascii")
+        return [text[begin:end] for begin, end in pairwise(ends.tolist())]
+    return [piece.decode("utf-8", "replace") for piece in _pieces(ends, data)]
+
+
+@compiled
+def _rows(columns: list[list[Any]]) -> list[list[Any]]:
+    return list(map(list, zip(*columns, strict=True)))
 
 
 def _record_batch(message: bytes) -> int:

@@ -7,7 +7,6 @@ of its own, its round, and what belongs to an older one is refused.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from bisect import bisect_right
 from collections import deque
@@ -19,7 +18,8 @@ from typing import Any, NamedTuple
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
-from pystorm_spark.spark.arrow_rows import rows_of
+from pystorm_spark.runtime.spout_collector import emit_numbered
+from pystorm_spark.spark.arrow_rows import ArrowRows
 from pystorm_spark.spark.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.component import Conf
@@ -29,7 +29,9 @@ from pystorm_spark.topology.durable import BatchSpout
 log = logging.getLogger(__name__)
 
 DEAD_LOGGED = 10  # of one task and batch
+READ_ROWS = 512  # at once: few enough to be in the processor's cache until they are executed
 
+Between = Callable[[int, int], list[list[Any]]]  # the rows of a chunk from one up to another
 RowId = tuple[str, int, int, int]  # component, batch, partition, number of the row in it
 
 
@@ -41,8 +43,11 @@ class Chunk(NamedTuple):
     data: bytes
     kinds: str = ""  # of the columns of an Arrow batch
 
-    def unpacked(self, codec: ValueCodec) -> list[list[Any]]:
-        return rows_of(self.data, self.kinds) if self.kinds else codec.unpack_rows(self.data, self.rows)
+    def opened(self, codec: ValueCodec) -> Between:
+        if self.kinds:
+            return ArrowRows(self.data, self.kinds).between
+        rows = codec.unpack_rows(self.data, self.rows)
+        return lambda first, last: rows[first:last]
 
 
 class FedSpout(BatchSpout):
@@ -72,11 +77,14 @@ class FedSpout(BatchSpout):
         self._released_round = round_
         self._released = released  # (partition, rows), in order
         self._left = sum(chunk.rows for _, chunk in released)
-        self._fresh = itertools.chain.from_iterable(itertools.starmap(self._rows_of, released))
+        self._unread = self._reading(released)
+        self._where: tuple[Any, ...] = ()  # of those that have been read, and are to be emitted next
+        self._first = 0
+        self._rows: list[list[Any]] = []
         self._again: deque[RowId] = deque()
         self._failures: dict[RowId, int] = {}
         self._dead = Shelf(self._codec)
-        self._unpacked: tuple[Chunk | None, list[list[Any]]] = (None, [])  # the last one that rows were looked up in
+        self._opened: tuple[Chunk, Between] | None = None  # the last one that a row was looked up in
 
     def stage(self, round_: int, partition: int, attempt: int, number: int, chunk: Chunk) -> bool:
         """Put aside what a Spark task has brought; whether it is of the newest round. Any thread may call it."""
@@ -122,39 +130,50 @@ class FedSpout(BatchSpout):
             )
         self._task = context.this_task_id
         self._collector: Any = collector
-        self._emit = collector.emit
         self._limit: int | None = conf["topology.max.replays"]
 
     def next_tuples(self, most: int) -> bool:
-        emit = self._emit
-        count = 0
-        for row_id, row in itertools.islice(itertools.chain(self._rows_again(), self._fresh), most):
-            count += 1
-            try:
-                emit(row, message_id=row_id)
-            except BaseException as exc:  # of a grouping of the user's own, whatever it is: the row must be settled
-                self._bury(row_id, row, f"{self._component}:{self._task} {type(exc).__name__}: {exc}")
-        return count == most
-
-    def _rows_of(self, partition: int, chunk: Chunk) -> Iterator[tuple[RowId, list[Any]]]:
-        numbers = range(chunk.first, chunk.first + chunk.rows)
-        where = itertools.repeat(self._component), itertools.repeat(self._batch), itertools.repeat(partition)
-        ids = zip(*where, numbers)  # noqa: B905 - the first ones go on for ever
-        return zip(ids, chunk.unpacked(self._codec), strict=True)
-
-    def _rows_again(self) -> Iterator[tuple[RowId, list[Any]]]:
-        while self._again:
+        left = most
+        while left and self._again:
             row_id = self._again.popleft()
-            yield row_id, self._row(row_id)
+            self._emit([self._row(row_id)], row_id[:-1], row_id[-1])
+            left -= 1
+        while left and (self._rows or self._read_on()):
+            rows, self._rows = self._rows[:left], self._rows[left:]
+            first, self._first = self._first, self._first + len(rows)
+            self._emit(rows, self._where, first)
+            left -= len(rows)
+        return not left
+
+    def _emit(self, rows: list[list[Any]], where: tuple[Any, ...], first: int) -> None:
+        emit_numbered(self._collector, rows, where, first, self._refused)
+
+    def _refused(self, row_id: RowId, row: list[Any], error: BaseException) -> None:
+        self._bury(row_id, row, f"{self._component}:{self._task} {type(error).__name__}: {error}")
+
+    def _read_on(self) -> bool:
+        """Read some more rows; whether there are any."""
+        self._where, self._first, self._rows = next(self._unread, ((), 0, []))
+        return bool(self._rows)
+
+    def _reading(self, released: list[tuple[int, Chunk]]) -> Iterator[tuple[tuple[Any, ...], int, list[list[Any]]]]:
+        """Where rows come from, the number of the first, and the rows; some of a chunk at a time."""
+        for partition, chunk in released:
+            where = self._component, self._batch, partition
+            between = chunk.opened(self._codec)
+            for first in range(0, chunk.rows, READ_ROWS):
+                yield where, chunk.first + first, between(first, min(first + READ_ROWS, chunk.rows))
 
     def _row(self, row_id: RowId) -> list[Any]:
         """A row that was emitted before, as it came."""
         place = row_id[2:]
         after = bisect_right(self._released, place, key=lambda released: (released[0], released[1].first))
         chunk = self._released[after - 1][1]
-        if self._unpacked[0] is not chunk:
-            self._unpacked = chunk, chunk.unpacked(self._codec)
-        return deepcopy(self._unpacked[1][place[1] - chunk.first])  # a bolt may change what it is given
+        if self._opened is None or self._opened[0] is not chunk:
+            self._opened = chunk, chunk.opened(self._codec)
+        number = place[1] - chunk.first
+        (row,) = self._opened[1](number, number + 1)
+        return deepcopy(row)  # a bolt may change what it is given
 
     def acked(self, message_ids: Sequence[RowId]) -> None:
         self._settle(len(message_ids))

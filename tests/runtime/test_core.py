@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pystorm_spark.core import CORE
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.bolt_collector import BoltCollector
 from pystorm_spark.runtime.hashing import stable_hash
+from pystorm_spark.runtime.spout_collector import emit_numbered
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt
 from pystorm_spark.topology.fields import Fields
@@ -56,6 +58,11 @@ def test_both_cores_send_and_tell_and_count_the_same():
 def test_a_compiled_method_has_the_name_of_its_python_function():
     assert (BoltCollector.ack.__name__, BoltCollector.ack.__qualname__) == ("ack", "BoltCollector.ack")
     assert BoltCollector.ack.__module__ == BoltCollector.__module__
+
+
+@pytest.mark.parametrize("function", [BoltCollector.ack, emit_numbered])
+def test_a_compiled_function_is_pickled_by_its_name(function):
+    assert pickle.loads(pickle.dumps(function)) is function
 
 
 @needs_compiled

@@ -10,6 +10,7 @@ import logging
 import random
 
 from pystorm_spark.core import CORE
+from pystorm_spark.runtime.spout_collector import emit_numbered
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.fields import Fields
@@ -58,10 +59,17 @@ class Lines(Spout):
         self.told = []
 
     def next_tuple(self):
-        if self.left:
+        if self.left > 5 and self.draw.random() < 0.1:
+            self.left -= 3
+            rows = [[self.draw.choice(VALUES) for _ in range(arity)] for arity in (1, self.draw.choice([1, 2]), 1)]
+            emit_numbered(self.collector, rows, ("line",), self.left, self.refused)
+        elif self.left:
             self.left -= 1
             known = {"message_id": self.left} if self.draw.random() < 0.9 else {}
             self.told.append(self.collector.emit([self.draw.choice(VALUES)], **known))
+
+    def refused(self, message_id, row, error):
+        self.told.append(("refused", message_id, row, repr(error)))
 
     def ack(self, message_id):
         self.told.append(("ack", message_id))

@@ -180,7 +180,7 @@ def test_a_row_that_cannot_be_emitted_is_a_dead_letter(fed, monkeypatch, error):
     def emit(values, message_id):
         raise error("no task for it")
 
-    monkeypatch.setattr(fed.spout, "_emit", emit)
+    monkeypatch.setattr(fed.collector, "emit", emit)
     fed.spout.stage(1, 0, 100, 0, packed([1]))
     fed.spout.release(0, 1, [(0, 100, 1)])
 
