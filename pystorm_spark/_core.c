@@ -108,7 +108,7 @@ static const struct {
 
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
-    X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(anchors)            \
+    X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(anchors)                     \
     X(drained) X(edge_id) X(emit) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
@@ -965,6 +965,14 @@ static PyObject *read_roots(PyObject *const *args, Py_ssize_t count, PyObject *n
     return result;
 }
 
+/* A number of 32 bits in a buffer that need not be aligned. */
+static Py_ssize_t number_at(const void *buffer, Py_ssize_t index)
+{
+    int32_t number;
+    memcpy(&number, (const char *)buffer + sizeof number * index, sizeof number);
+    return number;
+}
+
 /* arrow_rows._texts(ends, data), with ends of 32 bits. */
 static PyObject *texts(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
@@ -974,12 +982,12 @@ static PyObject *texts(PyObject *const *args, Py_ssize_t count, PyObject *names)
     if (PyObject_GetBuffer(args[0], &view, PyBUF_CONTIG_RO) < 0)
         return NULL;
     const char *data = PyBytes_AS_STRING(args[1]);
-    const int32_t *ends = view.buf;
     Py_ssize_t size = PyBytes_GET_SIZE(args[1]), pieces = view.len / 4 - 1;
     PyObject *found = view.itemsize == 4 && pieces >= 0 ? PyList_New(pieces) : PYTHON;
     for (Py_ssize_t i = 0; found != PYTHON && found != NULL && i < pieces; i++) {
-        int is_within = 0 <= ends[i] && ends[i] <= ends[i + 1] && ends[i + 1] <= size;
-        PyObject *text = is_within ? PyUnicode_DecodeUTF8(data + ends[i], ends[i + 1] - ends[i], "replace") : NULL;
+        Py_ssize_t begin = number_at(view.buf, i), end = number_at(view.buf, i + 1);
+        int is_within = 0 <= begin && begin <= end && end <= size;
+        PyObject *text = is_within ? PyUnicode_DecodeUTF8(data + begin, end - begin, "replace") : NULL;
         if (text != NULL)
             PyList_SET_ITEM(found, i, text);
         else
