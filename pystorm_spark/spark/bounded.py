@@ -23,10 +23,11 @@ from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.run import Run
 from pystorm_spark.spark.session import check_session
 from pystorm_spark.spark.sinking import struct_type
 from pystorm_spark.spark.sources import check_columns
-from pystorm_spark.spark.topology import Run, SparkTopology
+from pystorm_spark.spark.topology import SparkTopology
 from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.durable import committed_of
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields

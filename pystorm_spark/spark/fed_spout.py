@@ -16,10 +16,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.runtime.arrow_rows import ArrowRows
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
 from pystorm_spark.runtime.spout_collector import emit_numbered
-from pystorm_spark.spark.arrow_rows import ArrowRows
 from pystorm_spark.spark.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.component import Conf

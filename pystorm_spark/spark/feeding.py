@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.runtime.arrow_rows import row_count
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.spark.arrow_rows import row_count
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from pystorm_spark.spark.arrow_rows import BITS, BYTES, TEXT
+from pystorm_spark.runtime.arrow_rows import BITS, BYTES, TEXT
 
 KINDS: dict[type[DataType], str] = {
     BinaryType: BYTES,

@@ -1,4 +1,4 @@
-"""Rows that come from Spark as Arrow batches: the values that PySpark would give, of every kind that is plain."""
+"""The rows of Arrow batches, as Spark writes them."""
 
 from array import array
 from itertools import accumulate
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystorm_spark.errors import SerializationError
-from pystorm_spark.spark.arrow_rows import ArrowRows, _texts, row_count
+from pystorm_spark.runtime.arrow_rows import ArrowRows, _texts, row_count
 
 # Three rows, ("a", 1), ("é", null), (null, 3), as Spark writes them.
 MESSAGE = bytes.fromhex(
@@ -65,64 +65,3 @@ def test_both_cores_read_the_same_texts(texts, width):
 def test_both_cores_read_the_same_where_ends_are_wrong(ends):
     args = memoryview(array("i", ends)), b"text"
     assert _texts(*args) == getattr(_texts, "__wrapped__", _texts)(*args)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("wide", ["false", "true"], ids=["narrow", "wide"])
-def test_values_are_those_that_pyspark_gives(spark, wide):
-    from pystorm_spark.spark.row_batches import column_kinds, row_batches
-
-    columns = [
-        "id",
-        "CAST(id % 100 AS tinyint)",
-        "CAST(-id AS smallint)",
-        "CAST(id AS int)",
-        "id / 3",
-        "CAST(id / 3 AS float)",
-        "id % 3 = 0",
-        "concat('line ', id)",
-        "concat('größer ', id)",
-        "CAST(concat('raw ', id) AS binary)",
-    ]
-    gaps = [f"IF(id % 7 = {number % 7}, null, {column})" for number, column in enumerate(columns)]
-    df = spark.range(-400, 803, 1, 2).selectExpr(*columns, *gaps, "CAST(null AS string)")
-    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", wide)
-    try:
-        batches = row_batches(df, 500).collect()
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
-
-    assert [row_count(batch) for batch in batches] == [500, 101, 500, 102]
-    rows = [row for batch in batches for row in rows_of(batch, column_kinds(df))]
-    wanted = [list(row) for row in df.collect()]
-    assert rows == wanted
-    assert [list(map(type, row)) for row in rows] == [list(map(type, row)) for row in wanted]
-
-
-@pytest.mark.spark
-def test_the_session_is_left_as_it_was(spark):
-    from pystorm_spark.spark.row_batches import SIZE_KEY, row_batches
-
-    before = spark.conf.get(SIZE_KEY)
-    row_batches(spark.range(10), 5)
-
-    assert spark.conf.get(SIZE_KEY) == before
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("column", ["CAST(id AS decimal(5,2))", "current_timestamp()", "array(id)"])
-def test_what_is_not_plain_comes_another_way(spark, column):
-    from pystorm_spark.spark.row_batches import column_kinds
-
-    assert column_kinds(spark.range(10).selectExpr("id", f"{column} AS other")) == ""
-
-
-@pytest.mark.spark
-def test_compressed_batches_are_not_asked_for(spark):
-    from pystorm_spark.spark.row_batches import CODEC_KEY, column_kinds
-
-    spark.conf.set(CODEC_KEY, "zstd")
-    try:
-        assert column_kinds(spark.range(10)) == ""
-    finally:
-        spark.conf.unset(CODEC_KEY)
