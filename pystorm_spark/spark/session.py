@@ -34,12 +34,9 @@ LOCAL_FILE_MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
 )
-# For queries of ours, where the user has not set anything else. The session of the user's own queries stays as it is.
-QUERY_SETTINGS = {
-    "spark.sql.streaming.numRecentProgressUpdates": "5",
-    "spark.sql.adaptive.enabled": "false",
-}
-_DEFAULTS = {"spark.sql.adaptive.enabled": "true", "spark.sql.streaming.numRecentProgressUpdates": "100"}
+# A plan that is adapted may put a batch's rows elsewhere when they are read again, and takes time where it is small.
+ADAPTIVE = "spark.sql.adaptive.enabled"
+PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 _setting = Lock()  # several topologies may be submitted at once: each puts back what the user has set
 # Settings of a context are fixed when it starts. See docs/architecture.md for what each one gains.
 CONTEXT_SETTINGS = {
@@ -149,8 +146,8 @@ def trigger_session(session: SparkSession) -> SparkSession:
     Nothing is taken over: what the user has set may be for an object store, and unfit for a local disk.
     """
     beside = session.newSession()
-    for key, value in QUERY_SETTINGS.items():
-        beside.conf.set(key, value)
+    beside.conf.set(ADAPTIVE, "false")
+    beside.conf.set(PROGRESS_KEPT, "5")
     set_file_manager(beside, "file:")
     return beside
 
@@ -159,22 +156,15 @@ def trigger_session(session: SparkSession) -> SparkSession:
 def query_settings(session: SparkSession) -> Iterator[None]:
     """Have `session` as a query of ours needs it, which takes a copy of all settings when it starts."""
     with _setting:
-        before = {key: session.conf.get(key, None) for key in QUERY_SETTINGS}
+        before = session.conf.get(ADAPTIVE, None)
+        session.conf.set(ADAPTIVE, "false")
         try:
-            for key, value in QUERY_SETTINGS.items():
-                if before[key] in (None, _DEFAULTS[key]):
-                    session.conf.set(key, value)
             yield
         finally:
-            for key, was in before.items():
-                _put_back(session, key, was)
-
-
-def _put_back(session: SparkSession, key: str, value: str | None) -> None:
-    if value is None:
-        session.conf.unset(key)
-    else:
-        session.conf.set(key, value)
+            if before is None:
+                session.conf.unset(ADAPTIVE)
+            else:
+                session.conf.set(ADAPTIVE, before)
 
 
 def set_file_manager(session: SparkSession, checkpoint: str) -> bool:
