@@ -30,7 +30,7 @@ class Plan:
     pending: int = spark_rig.CONF["topology.max.spout.pending"]
 
 
-WHOLE = Plan(rounds=3, warm_up_secs=2.0, secs=5.0, rdd_sentences=300_000)
+WHOLE = Plan(rounds=9, warm_up_secs=2.0, secs=5.0, rdd_sentences=300_000)
 QUICK = Plan(rounds=2, warm_up_secs=1.0, secs=2.0, rdd_sentences=50_000, pending=1000)
 
 
