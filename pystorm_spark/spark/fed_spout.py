@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from threading import Lock
 from typing import Any, NamedTuple
 
-from pystorm_spark.errors import StormError
+from pystorm_spark.errors import SerializationError, StormError
 from pystorm_spark.runtime.arrow_rows import ArrowRows
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
@@ -43,11 +43,16 @@ class Chunk(NamedTuple):
     data: bytes
     kinds: str = ""  # of the columns of an Arrow batch
 
-    def opened(self, codec: ValueCodec) -> Between:
+    def opened(self, codec: ValueCodec) -> tuple[Between, Mapping[int, SerializationError]]:
+        """What gives its rows, and {number: why} of those that cannot be read: a class may be missing here."""
         if self.kinds:
-            return ArrowRows(self.data, self.kinds).between
-        rows = codec.unpack_rows(self.data, self.rows)
-        return lambda first, last: rows[first:last]
+            return ArrowRows(self.data, self.kinds).between, {}
+        refused: Mapping[int, SerializationError] = {}
+        try:
+            rows = codec.unpack_rows(self.data, self.rows)
+        except SerializationError:
+            rows, refused = codec.unpack_each(memoryview(self.data), self.rows)
+        return lambda first, last: rows[first:last], refused
 
 
 class FedSpout(BatchSpout):
@@ -148,7 +153,7 @@ class FedSpout(BatchSpout):
     def _emit(self, rows: list[list[Any]], where: tuple[Any, ...], first: int) -> None:
         emit_numbered(self._collector, rows, where, first, self._refused)
 
-    def _refused(self, row_id: RowId, row: list[Any], error: BaseException) -> None:
+    def _refused(self, row_id: RowId, row: list[Any] | None, error: BaseException) -> None:
         self._bury(row_id, row, f"{self._component}:{self._task} {type(error).__name__}: {error}")
 
     def _read_on(self) -> bool:
@@ -160,9 +165,13 @@ class FedSpout(BatchSpout):
         """Where rows come from, the number of the first, and the rows; some of a chunk at a time."""
         for partition, chunk in released:
             where = self._component, self._batch, partition
-            between = chunk.opened(self._codec)
-            for first in range(0, chunk.rows, READ_ROWS):
-                yield where, chunk.first + first, between(first, min(first + READ_ROWS, chunk.rows))
+            between, refused = chunk.opened(self._codec)
+            size = READ_ROWS if not refused else 1
+            for first in range(0, chunk.rows, size):
+                if first in refused:
+                    self._refused((*where, chunk.first + first), None, refused[first])
+                else:
+                    yield where, chunk.first + first, between(first, min(first + size, chunk.rows))
 
     def _row(self, row_id: RowId) -> list[Any]:
         """A row that was emitted before, as it came."""
@@ -170,7 +179,7 @@ class FedSpout(BatchSpout):
         after = bisect_right(self._released, place, key=lambda released: (released[0], released[1].first))
         chunk = self._released[after - 1][1]
         if self._opened is None or self._opened[0] is not chunk:
-            self._opened = chunk, chunk.opened(self._codec)
+            self._opened = chunk, chunk.opened(self._codec)[0]
         number = place[1] - chunk.first
         (row,) = self._opened[1](number, number + 1)
         return deepcopy(row)  # a bolt may change what it is given
@@ -187,7 +196,7 @@ class FedSpout(BatchSpout):
                 return
         self._again.append(message_id)
 
-    def _bury(self, row_id: RowId, row: list[Any], why: str) -> None:
+    def _bury(self, row_id: RowId, row: list[Any] | None, why: str) -> None:
         if self._dead.count < DEAD_LOGGED:
             component, batch, partition, number = row_id
             log.warning(

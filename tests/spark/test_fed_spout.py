@@ -189,6 +189,28 @@ def test_a_row_that_cannot_be_emitted_is_a_dead_letter(fed, monkeypatch, error):
     assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
 
 
+class OfAModule:
+    """A value whose class can be missing where it is unpacked."""
+
+
+def test_a_row_that_cannot_be_read_is_a_dead_letter_and_the_others_are_emitted(fed, monkeypatch):
+    chunk = packed([1], [OfAModule()], [3])
+    monkeypatch.delattr(f"{__name__}.OfAModule")
+    fed.spout.stage(1, 0, 100, 0, chunk)
+    fed.spout.release(4, 1, [(0, 100, 1)])
+
+    emitted = fed.emitted()
+    assert emitted == [(("rows", 4, 0, 0), [1]), (("rows", 4, 0, 2), [3])]
+    fed.spout.fail(emitted[1][0])
+    assert fed.emitted() == emitted[1:]
+    fed.spout.acked([row_id for row_id, _ in emitted])
+
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
+    ((*where, why, row),) = ValueCodec().unpack_rows(*reversed(fed.spout.dead_rows(1).chunk(0)))
+    assert (where, row) == (["rows", 4, 0, 1], None)
+    assert "OfAModule" in why
+
+
 def test_a_row_that_fails_too_often_is_a_dead_letter_and_counts_as_done(fed):
     fed.spout.stage(1, 0, 100, 0, packed([1]))
     fed.spout.release(4, 1, [(0, 100, 1)])
