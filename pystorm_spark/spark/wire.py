@@ -30,6 +30,9 @@ LENGTH = struct.Struct("<Q")
 CHALLENGE_BYTES = 32
 PROOF_BYTES = 32
 HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
+# After 4 s of silence it is asked whether it is there, three times in 6 s. Not TCP_USER_TIMEOUT: that would also end the
+# connection to a slot whose user code keeps the interpreter to itself for as long.
+LOSS_NOTICED = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
 MOST_STRANGERS = 32  # that may be at their hello at once
 QUIET_SECS = 60.0  # between two words about connections that were refused
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}  # pass by themselves
@@ -115,7 +118,7 @@ def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Conn
     try:
         if address.port:
             sock = socket.create_connection((address.host, address.port), timeout)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _set_up_tcp(sock)
         else:
             sock = _connected(address.host, until)
     except OSError as exc:
@@ -128,6 +131,15 @@ def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Conn
         raise
     sock.settimeout(None)
     return Connection(sock)
+
+
+def _set_up_tcp(sock: socket.socket) -> None:
+    """Send at once, and notice that the other machine is gone, or its network, which closes no connection."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in LOSS_NOTICED.items():
+        if hasattr(socket, option):  # not every system has all of them
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _connected(path: str, until: float) -> socket.socket:
@@ -159,7 +171,7 @@ def accept(sock: socket.socket, token: bytes) -> Connection:
         if sock.family == socket.AF_UNIX:
             _check_peer(sock)
         else:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _set_up_tcp(sock)
         _challenge(sock, token, until)
         _prove(sock, token, until)
         sock.settimeout(None)

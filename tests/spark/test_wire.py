@@ -66,6 +66,14 @@ def pair(server):
     theirs.close()
 
 
+@pytest.mark.parametrize("server", ["tcp"], indirect=True)
+def test_the_system_looks_whether_the_other_machine_is_still_there(pair):
+    for end in pair:
+        with socket.fromfd(end.fileno(), socket.AF_INET, socket.SOCK_STREAM) as sock:
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == wire.LOSS_NOTICED["TCP_KEEPIDLE"]
+
+
 def plain_socket(address):
     if address.port:
         return socket.create_connection((address.host, address.port))
