@@ -101,6 +101,7 @@ class _Bounded:
         self._name = f"run-batch-{uuid4().hex}"
         handle = cluster.submit_topology(self._name, conf, topology)
         assert isinstance(handle, SparkTopology)
+        handle.is_run_by_us = True
         self._handle = handle
         self._spouts = topology.spouts
         self._timeout = timeout  # as the user has it, for what happens when nothing happens

@@ -50,8 +50,9 @@ STOP_SECS = 10.0  # for the query to be told that it ends
 class Source:
     """The streaming DataFrame of one spout, and the query that feeds the spout from it."""
 
-    def __init__(self, spec: ComponentSpec, session: SparkSession, checkpoint: Place) -> None:
+    def __init__(self, spec: ComponentSpec, session: SparkSession, checkpoint: Place, is_kept: bool = True) -> None:
         self.id = spec.id
+        self._is_kept = is_kept  # the checkpoint, when the topology ends
         self.fields = spec.outputs[DEFAULT_STREAM].fields.to_list()
         self.session = session
         self.place = checkpoint / "sources" / quote(spec.id, safe="")
@@ -95,7 +96,8 @@ class Source:
         letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
         letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
         count = sum(share.dead for share in dead.values())
-        log.warning("spout %s: dead letters of batch %d (%d) are in %s", self.id, batch, count, place)
+        until = "" if self._is_kept else " until the topology ends: name a checkpoint to keep them"
+        log.warning("spout %s: dead letters of batch %d (%d) are in %s%s", self.id, batch, count, place, until)
 
 
 class SourceQuery:

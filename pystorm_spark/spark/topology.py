@@ -61,7 +61,7 @@ class SparkTopology(RunningTopology):
         super().__init__(name, self.plan.storm_id)
         self._sinks = Sinks(self.plan.topology, session)
         self._sources = [
-            Source(spec, session, checkpoint)
+            Source(spec, session, checkpoint, is_kept=temporary is None)
             for spec in self.plan.topology.spouts.values()
             if isinstance(spec.component, StreamSpout)
         ]
@@ -76,6 +76,7 @@ class SparkTopology(RunningTopology):
         self._source_queries: list[SourceQuery] = []
         self._queries = itertools.count(1)
         self._changing = threading.RLock()  # of the run
+        self.is_run_by_us = False  # and not by a user, who would have to be told why it has ended
 
     @property
     def conf(self) -> Mapping[str, Any]:
@@ -128,7 +129,8 @@ class SparkTopology(RunningTopology):
         with self._changing:
             if not self.ended.is_set():
                 self.error = told(error, self._session)
-                log.error("topology %s ended: %s", self.name, self.error)
+                level = logging.DEBUG if self.is_run_by_us else logging.ERROR
+                log.log(level, "topology %s ended: %s", self.name, self.error)
                 self.end()
 
     @contextmanager

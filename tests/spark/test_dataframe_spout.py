@@ -202,6 +202,18 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
     assert letter.error.endswith("ValueError: 5 is not to my liking")
 
 
+def test_who_has_named_no_checkpoint_is_told_that_dead_letters_do_not_stay(cluster, journal, files, tmp_path, caplog):
+    files.put(range(3))
+    conf = {**TWO_SLOTS, "topology.max.replays": 0}
+    cluster.submit_topology(
+        "unnamed", conf, counting(files.read, journal, FailsOn(1, 1000, str(tmp_path / "failures")))
+    )
+
+    wait_until(lambda: "dead letters of batch 0 (1) are in" in caplog.text)
+
+    assert "until the topology ends: name a checkpoint to keep them" in caplog.text
+
+
 @pytest.mark.parametrize("shuffled", [False, True], ids=["determinate", "shuffled"])
 def test_a_slot_that_dies_in_a_batch_loses_no_row(spark, journal, files, tmp_path, shuffled):
     files.put(range(3000))

@@ -1,5 +1,6 @@
 """run_batch: a topology over DataFrames that end, its results as DataFrames, and what goes wrong with it."""
 
+import logging
 import random
 import time
 from collections import Counter
@@ -259,7 +260,7 @@ class DiesOnText(Split):
             super().execute(tup, collector)
 
 
-def test_a_slot_that_dies_changes_no_result(spark, tmp_path):
+def test_a_slot_that_dies_changes_no_result(spark, tmp_path, caplog):
     texts, df = sentences(spark, 1000, more=["fatal"])
     split = DiesOnText(str(tmp_path / "marker"))
 
@@ -267,6 +268,8 @@ def test_a_slot_that_dies_changes_no_result(spark, tmp_path):
 
     assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
     assert (tmp_path / "marker").exists()
+    assert "begins anew" in caplog.text
+    assert not [record for record in caplog.records if record.levelno > logging.WARNING]
 
 
 class DiesAlways(Split):
