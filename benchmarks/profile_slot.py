@@ -64,9 +64,10 @@ def _run(folder, asked):
         jobs = list(noted)
         latency = rig.info().components["spout"].complete_latency_ms
         stages = finished_stages(cluster.spark.sparkContext)[: sum(exchanges + 1 for _, exchanges, _ in jobs)]
+        told = _told(jobs, stages)  # while there is a JVM to ask
         check(rig, folder)
     print(f"{window.rate * WORDS:,.0f} words/s, mean complete latency {latency:,.0f} ms\n")
-    print(f"{_told(jobs, stages).as_text()}\n")
+    print(f"{told.as_text()}\n")
 
 
 def _told(jobs, stages):

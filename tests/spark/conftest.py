@@ -19,7 +19,7 @@ SETTINGS = "PYSTORM_TEST_SPARK_SETTINGS"  # of the session, as JSON
 def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
 
-    from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
+    from pystorm_spark.spark.session import CONTEXT_SETTINGS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     sockets = tempfile.mkdtemp(prefix="s-")  # their paths must be short
@@ -29,7 +29,8 @@ def spark(tmp_path_factory):
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **CONTEXT_SETTINGS,
-        **JVM_SETTINGS,
+        # The quick compiler alone: it is the better one for some minutes of many things that are done a few times.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.unix.domain.socket.dir": sockets,
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         **json.loads(os.environ.get(SETTINGS, "{}")),
