@@ -30,9 +30,9 @@ LENGTH = struct.Struct("<Q")
 CHALLENGE_BYTES = 32
 PROOF_BYTES = 32
 HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
-# After 4 s of silence it is asked whether it is there, three times in 6 s. Not TCP_USER_TIMEOUT: that would also end
-# the connection to a slot whose user code keeps the interpreter to itself for as long.
-LOSS_NOTICED = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+# A machine that is gone is noticed after a minute: where an answer is awaited, and where nobody confirms what was sent.
+# Not sooner, for a slot whose user code keeps the interpreter to itself takes nothing in either.
+LOSS_NOTICED = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 5, "TCP_USER_TIMEOUT": 60_000}
 MOST_STRANGERS = 32  # that may be at their hello at once
 QUIET_SECS = 60.0  # between two words about connections that were refused
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}  # pass by themselves
