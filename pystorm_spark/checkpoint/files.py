@@ -18,16 +18,24 @@ from pystorm_spark.errors import CheckpointError
 OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
 
 
-class Files(Protocol):
-    """Files by name in one place. What goes wrong with one is a `CheckpointError` that names its path."""
-
-    def write(self, name: str, data: bytes) -> None:
-        """Make the file, or replace it: all of it or nothing, and what is there when this returns stays there."""
-        ...
+class ReadableFiles(Protocol):
+    """Files by name, to be read. What goes wrong with one is a `CheckpointError` that names its path."""
 
     def read(self, name: str) -> bytes: ...
 
     def size(self, name: str) -> int: ...
+
+    def path(self, name: str) -> str:
+        """Where the file is, for an error message."""
+        ...
+
+
+class Files(ReadableFiles, Protocol):
+    """Files by name in one place."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make the file, or replace it: all of it or nothing, and what is there when this returns stays there."""
+        ...
 
     def names(self) -> list[str]:
         """All files of a checkpoint that are there, unfinished ones included, and no others."""
@@ -35,10 +43,6 @@ class Files(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove the file, which may be gone already."""
-        ...
-
-    def path(self, name: str) -> str:
-        """Where the file is, for an error message."""
         ...
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 
 from pystorm_spark.checkpoint.envelope import checksum_of, opened, sealed
-from pystorm_spark.checkpoint.files import Files
+from pystorm_spark.checkpoint.files import Files, ReadableFiles
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import TaskKey
 
@@ -49,7 +49,7 @@ def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_fu
     return part
 
 
-def read_part(files: Files, part: Part, tasks: Collection[TaskKey]) -> dict[TaskKey, bytes]:
+def read_part(files: ReadableFiles, part: Part, tasks: Collection[TaskKey]) -> dict[TaskKey, bytes]:
     """The sections of those of `tasks` that the part has."""
     content = opened(MAGIC, _verified(files, part), files.path(part.name))
     end = HEADER.size + HEADER.unpack_from(content)[0]
@@ -62,7 +62,7 @@ def read_part(files: Files, part: Part, tasks: Collection[TaskKey]) -> dict[Task
     return sections
 
 
-def _verified(files: Files, part: Part) -> bytes:
+def _verified(files: ReadableFiles, part: Part) -> bytes:
     path = files.path(part.name)
     size = files.size(part.name)  # before memory is taken for a file that is not what was written
     if size != part.size:
@@ -73,7 +73,9 @@ def _verified(files: Files, part: Part) -> bytes:
     return file
 
 
-def read_sections(files: Files, parts: Iterable[Part], tasks: Collection[TaskKey]) -> dict[TaskKey, list[bytes]]:
+def read_sections(
+    files: ReadableFiles, parts: Iterable[Part], tasks: Collection[TaskKey]
+) -> dict[TaskKey, list[bytes]]:
     """The sections of `tasks` in `parts`, oldest first: those that make up the state, without what is superseded."""
     found: dict[TaskKey, list[bytes]] = {}
     for part in parts:

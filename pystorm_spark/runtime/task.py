@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pystorm_spark.runtime.bolt_task import BoltTask
 
 log = logging.getLogger(__name__)
+
+MOST_SHOWN = 20_000  # letters of what is told of an error: errors are kept, and on Spark told again and again
 TEXTS = frozenset({str, bytes})
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
@@ -228,13 +230,12 @@ class Task:
 
     def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
         """Keep `error` for the topology's status, and log it; too many log lines are throttled."""
-        shown = "".join(traceback.format_exception(type(error), error, user_frames(error)))
-        text = "".join(traceback.format_exception_only(type(error), error)).strip()
-        self.errors.append(
-            ErrorInfo(self.clock.time(), self.task_id, text, shown, repr(tup) if tup is not None else "")
-        )
+        shown = _shortened("".join(traceback.format_exception(type(error), error, user_frames(error))))
+        text = _shortened("".join(traceback.format_exception_only(type(error), error)).strip())
+        input_shown = _shortened(repr(tup)) if tup is not None else ""
+        self.errors.append(ErrorInfo(self.clock.time(), self.task_id, text, shown, input_shown))
         if not self.throttled():
-            on = f" on {tup!r}" if tup is not None else ""
+            on = f" on {input_shown}" if tup is not None else ""
             log.error("%s:%d %s%s\n%s", self.component_id, self.task_id, what or "reported", on, shown)
 
     def report_metric(self, name: str, error: BaseException) -> None:
@@ -364,3 +365,10 @@ def user_frames(error: BaseException) -> Any:
     while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         found = found.tb_next
     return found or error.__traceback__
+
+
+def _shortened(text: str) -> str:
+    left_out = len(text) - MOST_SHOWN
+    if left_out <= 0:
+        return text
+    return f"{text[: MOST_SHOWN // 2]} … {left_out} letters are left out … {text[-MOST_SHOWN // 2 :]}"

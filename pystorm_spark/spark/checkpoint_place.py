@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.lock import URI, CheckpointLock, checkpoint_folder
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_files import HadoopFiles
-from pystorm_spark.spark.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.hadoop_folder import HadoopFolder, file_uri
 from pystorm_spark.spark.hadoop_lock import HadoopLock
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class PosixPlace:
 
     @property
     def uri(self) -> str:
-        return f"file://{self.path.absolute()}"  # Spark decodes nothing in a path
+        return file_uri(self.path)
 
     def __truediv__(self, name: str) -> PosixPlace:
         return PosixPlace(self.path / name, self._lock)
@@ -88,7 +89,10 @@ class PosixPlace:
     def write_text(self, name: str, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         temporary = self.path / f".{name}.tmp"
-        temporary.write_text(text, encoding="utf-8")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.rename(self.path / name)  # whole, or not there
 
     def remove_unfinished(self) -> None:

@@ -21,7 +21,6 @@ log = logging.getLogger(__name__)
 user_log = logging.getLogger("pystorm_spark.slots")
 
 LEASE_SECS = 0.5  # how often every slot hears from the driver
-CONTROL_LIMIT = 64 << 20  # bytes of one message from a slot
 HELLO_LIMIT = 1 << 16  # bytes of its first one
 
 
@@ -49,7 +48,7 @@ class SlotLink:
             self._connection.send({"kind": kind, **content})
 
     def hear(self) -> dict[str, Any]:
-        message: dict[str, Any] = self._connection.receive(CONTROL_LIMIT)
+        message: dict[str, Any] = self._connection.receive()
         self.heard_at = time.monotonic()
         return message
 

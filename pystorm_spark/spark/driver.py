@@ -90,15 +90,17 @@ class Driver(Slots):
         """Exchange nothing."""
         self._run_job()
 
-    def finish(self, secs: float) -> None:
-        """Commit once more, before everything ends."""
+    def finish(self, secs: float) -> bool:
+        """Commit once more, before everything ends; False if that takes longer than `secs`."""
         with self._changed:
             self._finishing = self._keeper is not None and self.is_open
             if self._finishing and self._round is not None:
                 self._note_uncommitted()  # what has come since that round began
             self._changed.notify_all()
-            self._changed.wait_for(
-                lambda: not self._finishing or self._ending or self._lost or self.error is not None, secs
+            return bool(
+                self._changed.wait_for(
+                    lambda: not self._finishing or self._ending or self._lost or self.error is not None, secs
+                )
             )
 
     # The loop; called in the thread of foreachBatch.

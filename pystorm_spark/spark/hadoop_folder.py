@@ -21,6 +21,11 @@ PERMISSIONS = "fs.capability.paths.permissions"  # object stores have none, and 
 ONLY_NEW = "fs.option.create.conditional.overwrite"  # S3A's, since Hadoop 3.4.2: without it the last of two wins
 
 
+def file_uri(path: Path) -> str:
+    """What Spark and Hadoop call a path of this machine: they decode nothing in it, so nothing is encoded."""
+    return f"file://{path.absolute()}"
+
+
 class HadoopFolder:
     """The files of one folder that a URI names. What goes wrong is a `CheckpointError` that names the path.
 
@@ -59,14 +64,14 @@ class HadoopFolder:
         """Copy a local file to here, in place of what may be there. It is durable as far as a closed file is."""
         with self.told(name, "cannot be written"):
             path = self._path(name)
-            self._system.copyFromLocalFile(False, True, self._hadoop.fs.Path(local.as_uri()), path)
+            self._system.copyFromLocalFile(False, True, self._local(local), path)
             if self._has_owners():
                 self._system.setPermission(path, self._permission(FILE_MODE))
 
     def get(self, name: str, local: Path) -> None:
         """Copy a file to a local one."""
         with self.told(name, "cannot be read"):
-            self._system.copyToLocalFile(False, self._path(name), self._hadoop.fs.Path(local.as_uri()), True)
+            self._system.copyToLocalFile(False, self._path(name), self._local(local), True)
 
     def read(self, name: str) -> bytes:
         """What a small file holds."""
@@ -169,6 +174,9 @@ class HadoopFolder:
 
     def _path(self, name: str) -> Any:
         return self._hadoop.fs.Path(self._folder, name)
+
+    def _local(self, path: Path) -> Any:
+        return self._hadoop.fs.Path(file_uri(path))
 
     def _permission(self, mode: str) -> Any:
         return self._hadoop.fs.permission.FsPermission(mode)

@@ -96,6 +96,13 @@ class SlotProcess:
         except WireError:
             self._orphaned()
 
+    def _guarded(self, run: Callable[[], None]) -> None:
+        """Run what the process cannot live without: if it ends by an error, a slot that hears nothing must not stay."""
+        try:
+            run()
+        except Exception as exc:
+            self._crash(exc)
+
     def _hear(self) -> None:
         """Receive the driver's messages until it is gone."""
         while True:
@@ -200,8 +207,8 @@ class SlotProcess:
         self._start_limit = assignment["start_secs"]
         self._is_careful = assignment["careful"]
         self._begin_start()
-        threading.Thread(target=self._hear, daemon=True).start()
-        threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._guarded, args=(self._hear,), daemon=True).start()
+        threading.Thread(target=self._guarded, args=(self._watch,), daemon=True).start()
         try:
             self._load(assignment["plan"], assignment["checkpoint"])
         except BaseException as exc:
@@ -344,7 +351,8 @@ class SlotProcess:
     def stats(self) -> dict[str, Any]:
         """What the tasks have counted so far, and their errors."""
         tasks = [
-            [task.component_id, asdict(task.counted()), [list(vars(error).values()) for error in task.errors]]
+            # A copy of the errors, made at once: tasks go on meanwhile.
+            [task.component_id, asdict(task.counted()), [list(vars(error).values()) for error in list(task.errors)]]
             for task in self.slot.tasks.values()
         ]
         return {"tasks": tasks, "inbox_bytes": self.slot.inbox_bytes(), "is_at_work": self.slot.is_at_work()}

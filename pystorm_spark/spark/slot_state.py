@@ -17,6 +17,8 @@ from pystorm_spark.spark.row_tasks import RowTasks
 
 log = logging.getLogger(__name__)
 
+READ_LIMIT = 1 << 30  # bytes of a state that are told at once
+
 Tell = Callable[..., None]
 
 
@@ -84,20 +86,21 @@ class SlotState:
         self._writer.submit(self._write, txid, asked, prepared, is_full)
 
     def _write(self, txid: int, asked: int, prepared: Prepared, is_full: bool) -> None:
+        """Write in a thread of its own, and answer whatever happens: all slots wait for it."""
         try:
-            written = self._side.write(txid, prepared.sections, prepared.acked, is_full)
+            answer = {
+                "written": self._side.write(txid, prepared.sections, prepared.acked, is_full).to_plain(),
+                "schemas": prepared.schemas,
+                "batch_goes_on": prepared.batch_goes_on,
+                "letters": [letter.to_plain() for letter in prepared.letters],
+                "rows": self._rows.prepared(txid),
+            }
         except CheckpointError as exc:
-            self._tell("done", asked=asked, unwritten=str(exc))
-            return
-        self._tell(
-            "done",
-            asked=asked,
-            written=written.to_plain(),
-            schemas=prepared.schemas,
-            batch_goes_on=prepared.batch_goes_on,
-            letters=[letter.to_plain() for letter in prepared.letters],
-            rows=self._rows.prepared(txid),
-        )
+            answer = {"unwritten": str(exc)}
+        except Exception as exc:
+            log.exception("slot %d could not write for the commit %d", self._slot.number, txid)
+            answer = {"unwritten": f"slot {self._slot.number} could not write: {type(exc).__name__}: {exc}"}
+        self._tell("done", asked=asked, **answer)
 
     def commit(self, txid: int, asked: int | None = None) -> None:
         """The commit is durable."""
@@ -114,8 +117,8 @@ class SlotState:
         """Tell what the last commit holds for a key, or for all."""
         codec = ValueCodec()
         wanted = None if key is None else codec.unpack_rows(key, 1)[0][0]
-        found = self._commits.read(component, wanted) if self._slot.is_open else {}
-        self._tell("done", asked=asked, found=codec.pack([found]))
+        found = codec.pack([self._commits.read(component, wanted) if self._slot.is_open else {}])
+        self._tell("done", asked=asked, size=len(found), found=found if len(found) <= READ_LIMIT else None)
 
     def before_reset(self, committed: int) -> None:
         """The slot is about to go back to the commit `committed`, which it may not yet know of."""
@@ -129,3 +132,5 @@ class SlotState:
             self._side.merge()
         except CheckpointError as exc:
             log.warning("parts of the checkpoint are not merged, and stay as they are: %s", exc)
+        except Exception:
+            log.exception("parts of the checkpoint are not merged, and stay as they are")

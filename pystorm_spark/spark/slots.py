@@ -209,6 +209,13 @@ class Slots:
                 raise StormError(
                     f"the state of {component!r} cannot be read now, slots {silent} do not answer: try again"
                 )
+        too_much = {slot: reply["size"] for slot, reply in question.replies.items() if reply["found"] is None}
+        if too_much:
+            slot, size = too_much.popitem()
+            raise StormError(
+                f"what slot {slot} holds of the state of {component!r} is too much to be read at once, {size:,} bytes: "
+                "read it key by key, or with load_state"
+            )
         return [reply["found"] for reply in question.replies.values()]
 
     def _missing(self) -> list[int]:

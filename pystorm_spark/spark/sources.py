@@ -72,7 +72,8 @@ class Source:
             before = StructType.fromJson(json.loads(kept))
         except (KeyError, TypeError, ValueError) as exc:
             raise CheckpointError(
-                f"{str(self.place / 'schema.json')!r} is damaged: {exc}; begin a new checkpoint"
+                f"{str(self.place / 'schema.json')!r} is damaged: {exc}; remove that file if the source has the same "
+                "columns as before"
             ) from exc
         # What may be null, a comment or a watermark is no matter of what a value is.
         if before.simpleString() != self.schema.simpleString():

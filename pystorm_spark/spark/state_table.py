@@ -21,7 +21,7 @@ from pystorm_spark.spark.state_columns import column_of, kind_of
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
-TRIES = 3  # a topology that runs commits meanwhile, and removes what earlier commits needed
+TRIES = 10  # a topology that runs commits meanwhile, and removes what earlier commits needed
 
 
 def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: str | None = None) -> DataFrame:
@@ -61,19 +61,39 @@ def _topology_in(checkpoint: Place, topology: str | None) -> str:
 
 def committed_sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
     """What each task of `component` has in the last commit."""
+    parts = ReadOnce(files)
     for _ in range(TRIES - 1):
         with suppress(CheckpointError):
-            return _sections(files, topology, component)
-    return _sections(files, topology, component)
+            return _sections(files, parts, topology, component)
+    return _sections(files, parts, topology, component)
 
 
-def _sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
+class ReadOnce:
+    """Parts that are read once: most of a commit that is gone are needed for the next one, too."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._read: dict[str, bytes] = {}  # by name: no two parts have the same
+
+    def path(self, name: str) -> str:
+        return self._files.path(name)
+
+    def size(self, name: str) -> int:
+        return len(self._read[name]) if name in self._read else self._files.size(name)
+
+    def read(self, name: str) -> bytes:
+        if name not in self._read:
+            self._read[name] = self._files.read(name)
+        return self._read[name]
+
+
+def _sections(files: Files, parts: ReadOnce, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
     last = CheckpointStore(files, topology).last
     if last is None or component not in last.tasks:
         known = did_you_mean(component, last.tasks if last is not None else ())
         raise CheckpointError(f"{files.path('')!r} has no state of {component!r}; {known}")
     tasks = [TaskKey(component, index) for index in range(last.tasks[component])]
-    read = read_sections(files, last.needed(tasks), tasks)
+    read = read_sections(parts, last.needed(tasks), tasks)
     return [(task.index, sections) for task, sections in read.items()]
 
 

@@ -30,6 +30,7 @@ from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
+from pystorm_spark.spark.hadoop_folder import file_uri
 from pystorm_spark.spark.placing import SPARK_ERRORS
 from pystorm_spark.spark.run import Run
 from pystorm_spark.spark.session import told, trigger_session
@@ -101,9 +102,7 @@ class SparkTopology(RunningTopology):
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
         log_folder = self._folder / "triggers" / f"{self.id}-{number}"
-        self._query = (
-            writer.option("checkpointLocation", log_folder.absolute().as_uri()).queryName(f"{self.id}-{number}").start()
-        )
+        self._query = writer.option("checkpointLocation", file_uri(log_folder)).queryName(f"{self.id}-{number}").start()
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
@@ -177,7 +176,14 @@ class SparkTopology(RunningTopology):
     def _stop_run(self) -> None:
         if self._query is not None and self.error is None:
             driver = self.run.driver
-            driver.finish(LAST_COMMIT_SECS)
+            is_finished = driver.finish(LAST_COMMIT_SECS)
+            if not is_finished:
+                log.warning(
+                    "topology %s ends without its last commit, which was not made in %g s: what came after the one "
+                    "before it is played again by a source that can",
+                    self.name,
+                    LAST_COMMIT_SECS,
+                )
             if driver.error is not None:  # nobody else tells it: the query that it ended is stopped here
                 log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
         query, self._query = self._query, None

@@ -472,6 +472,19 @@ def test_an_error_tells_time_task_exception_traceback_and_input(cluster):
     assert isinstance(error.time, float)
 
 
+def test_of_a_huge_error_the_beginning_and_the_end_are_told(cluster):
+    def execute(bolt, tup):
+        raise ValueError(f"first{'x' * 1_000_000}last")
+
+    run(cluster, chain(Rows([["y" * 1_000_000]], ["fruit"]), Does(execute)))
+
+    (error,) = component(cluster, "a").errors
+    assert error.exception.startswith("ValueError: firstxxx")
+    assert error.exception.endswith("xxxlast")
+    assert "letters are left out" in error.exception
+    assert max(map(len, (error.exception, error.traceback, error.input))) < 30_000
+
+
 def test_the_traceback_begins_with_the_users_own_code(cluster):
     class Broken(Bolt):
         def execute(self, tup):

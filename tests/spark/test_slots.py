@@ -29,11 +29,24 @@ def test_a_state_is_read_from_the_slot_that_comes_in_the_place_of_one_that_dies_
         put(answer)
 
     def answer(message):
-        slots._on_done(slots.slots[0], {"asked": message["asked"], "found": b"all of it"})
+        slots._on_done(slots.slots[0], {"asked": message["asked"], "found": b"all of it", "size": 9})
 
     put(die)
 
     assert slots.read("count", None) == [b"all of it"]
+
+
+def test_a_state_that_is_too_large_to_be_told_is_an_error_that_says_what_to_do():
+    slots = Slots(1, engine=None, silence_secs=60, start_secs=60, changed=None)
+
+    def answer(message):
+        slots._on_done(slots.slots[0], {"asked": message["asked"], "found": None, "size": 5_000_000_000})
+
+    link = slots.slots[0] = SlotLink(0, 0, Scripted(answer), is_near=False)
+    link.state = "ready"
+
+    with pytest.raises(StormError, match="5,000,000,000 bytes: read it key by key, or with load_state"):
+        slots.read("count", None)
 
 
 class HandChanges(Changes):

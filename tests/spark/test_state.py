@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pystorm_spark import CheckpointError, SparkCluster, StormError
+from pystorm_spark import CheckpointError, SparkCluster, StormError, TopologyBuilder
 from tests.spark.components import DiesOnce, wait_until
 from tests.spark.conftest import Journal
-from tests.spark.durable import CONF, EXACTLY_ONCE, BlocksOnce, acked, counting
+from tests.spark.durable import CONF, EXACTLY_ONCE, BlocksOnce, Count, Replayed, acked, counting
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +82,25 @@ def test_a_checkpoint_that_nobody_named_goes_with_its_topology(cluster, journal)
     assert len(list(temporary.iterdir())) == 1
     cluster.kill_topology("counting")
     assert not list(temporary.iterdir())
+
+
+class KeepsMuch(Count):
+    def execute(self, tup):
+        self.state.put(tup[0], b"x" * (70 << 20))
+        print("y" * (70 << 20))
+        self.collector.ack(tup)
+
+
+def test_values_and_prints_of_many_megabytes_reach_the_driver(cluster, journal, capsys):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Replayed(1, journal))
+    builder.set_bolt("count", KeepsMuch(journal)).global_grouping("numbers")
+    cluster.submit_topology("counting", {**CONF, "topology.workers": 1}, builder.create_topology())
+    wait_for_acks(journal, 1)
+
+    assert len(count(cluster)[0]) == 70 << 20
+    assert len(journal.noted("prepared")) == 1  # the slot is the same
+    assert len(capsys.readouterr().out) > 70 << 20
 
 
 def test_what_cannot_be_read_is_refused_and_harms_nobody(cluster, journal):

@@ -132,6 +132,18 @@ def test_files_that_go_while_they_are_read_are_looked_for_in_the_next_commit(tmp
     assert (index, pairs_of(sections, ValueCodec())) == (0, {"a": 1})
 
 
+def test_what_was_read_of_a_commit_that_is_gone_is_not_read_again(tmp_path, monkeypatch):
+    keep(tmp_path, [["a", 1]])
+    files = PosixFiles(tmp_path / "words" / "state")
+    read = state_table.ReadOnce(files)
+    (part,) = (name for name in files.names() if name.endswith(".part"))
+    content = read.read(part)
+
+    files.remove(part)
+
+    assert (read.read(part), read.size(part)) == (content, len(content))
+
+
 def test_a_file_that_is_damaged_is_named(tmp_path):
     keep(tmp_path, [["a", 1]])
     files = PosixFiles(tmp_path / "words" / "state")
