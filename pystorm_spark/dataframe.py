@@ -39,7 +39,8 @@ class DataFrameSink(WritingBolt):
 
     `schema` is a Spark schema, or its DDL string, for the values of the input; a tuple that does not fit fails. `write`
     is called on the driver, once for each batch that has rows; the tuples are acked when it has returned. If it raises,
-    it is called again with the same rows and the same id, and the topology ends when it has raised three times.
+    it is called again with the same rows and the same id, and the topology ends when it has raised three times. What
+    was written and not committed, because of a crash, is replaced by a call with the same id, if need be without rows.
     """
 
     def __init__(self, write: Callable[[DataFrame, int], object], schema: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from pystorm_spark.errors import InvalidTopologyError, StormError
+from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError
+from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.fetching import fetched
 from pystorm_spark.spark.keeping_bolt import WritingBolt
@@ -21,14 +23,17 @@ log = logging.getLogger(__name__)
 TRIES = 3
 PAUSE_SECS = 0.5  # before the second try; doubles
 
-Place = tuple[int, int, SlotLink]  # a task that keeps rows, for which commit, and its slot
+NOTE = "sinks.json"  # in the folder of the topology
+NOTHING_BEGUN: tuple[int, frozenset[str]] = -1, frozenset()
+
+Shelf = tuple[int, int, SlotLink]  # a task that keeps rows, for which commit, and its slot
 Pause = Callable[[float], bool]
 
 
 class Sinks:
     """The sinks of a topology."""
 
-    def __init__(self, topology: Topology, session: SparkSession) -> None:
+    def __init__(self, topology: Topology, session: SparkSession, place: Place) -> None:
         self._bolts: dict[str, WritingBolt] = {}
         for id_, spec in topology.components.items():
             if isinstance(spec.component, WritingBolt):
@@ -36,22 +41,37 @@ class Sinks:
                 _check_inputs(topology, spec, spec.component.columns)
                 self._bolts[id_] = spec.component
         self._session = session
+        self._place = place
+        self._begun: tuple[int, frozenset[str]] = _begun(place) if self._bolts else NOTHING_BEGUN
 
     def write(
-        self, txid: int, tasks: Mapping[str, list[int]], shelves: list[Place], token: bytes, pause: Pause
+        self, txid: int, tasks: Mapping[str, list[int]], shelves: list[Shelf], token: bytes, pause: Pause
     ) -> bool:
         """Have every sink that has rows write them; False if they are lost, or `pause` says that all is ending.
 
-        Batches are numbered from 0, as Spark does it.
+        Batches are numbered from 0, as Spark does it. A commit that was not made may have been written by sinks that
+        have no rows when it is tried again, for rows may come later the second time: these write none in their place.
         """
-        for id_, bolt in self._bolts.items():
-            own = [shelf for shelf in shelves if shelf[0] in tasks[id_]]
-            if own and not self._write_one(id_, bolt, txid, own, token, pause):
-                return False
-        return True
+        own = {id_: [shelf for shelf in shelves if shelf[0] in tasks[id_]] for id_ in self._bolts}
+        due = {id_ for id_, found in own.items() if found}
+        if txid == self._begun[0]:
+            due |= self._begun[1] & self._bolts.keys()
+        self._note_begun(txid, due)
+        return all(
+            self._write_one(id_, bolt, txid, own[id_], token, pause) for id_, bolt in self._bolts.items() if id_ in due
+        )
+
+    def _note_begun(self, txid: int, due: set[str]) -> None:
+        """Have it known, also after a crash, who may have written a batch."""
+        if due and (txid, due) != self._begun:
+            try:
+                self._place.write_text(NOTE, json.dumps({"commit": txid, "sinks": sorted(due)}))
+            except OSError as exc:
+                raise CheckpointError(f"{str(self._place / NOTE)!r} cannot be written: {exc.strerror or exc}") from exc
+            self._begun = txid, frozenset(due)
 
     def _write_one(
-        self, id_: str, bolt: WritingBolt, txid: int, shelves: list[Place], token: bytes, pause: Pause
+        self, id_: str, bolt: WritingBolt, txid: int, shelves: list[Shelf], token: bytes, pause: Pause
     ) -> bool:
         rows = fetched(self._session.sparkContext, token, shelves)
         secs, batch_id = PAUSE_SECS, txid - 1
@@ -71,6 +91,21 @@ class Sinks:
                     return False
                 secs *= 2
         raise AssertionError
+
+
+def _begun(place: Place) -> tuple[int, frozenset[str]]:
+    """The last commit for which sinks have begun to write, and which ones."""
+    kept = place.read_text(NOTE)
+    if kept is None:
+        return NOTHING_BEGUN
+    try:
+        note = json.loads(kept)
+        return int(note["commit"]), frozenset(map(str, note["sinks"]))
+    except (KeyError, TypeError, ValueError) as exc:
+        raise CheckpointError(
+            f"{str(place)!r} has a damaged {NOTE}: {exc}; remove that file, and look whether the last batch that was "
+            "written is there twice"
+        ) from exc
 
 
 def _storable(id_: str, schema: Any, session: SparkSession) -> StructType:

@@ -60,7 +60,7 @@ class SparkTopology(RunningTopology):
     ) -> None:
         self.plan = planned(conf)
         super().__init__(name, self.plan.storm_id)
-        self._sinks = Sinks(self.plan.topology, session)
+        self._sinks = Sinks(self.plan.topology, session, checkpoint)
         self._sources = [
             Source(spec, session, checkpoint, is_kept=temporary is None)
             for spec in self.plan.topology.spouts.values()

@@ -105,6 +105,32 @@ def test_a_sink_writes_parquet(spark, cluster, journal, tmp_path):
     assert sorted((row.number, row.square) for row in found.collect()) == squares(300)
 
 
+def two_sinks(journal, counts, writes):
+    """Two spouts, each with a sink of its own."""
+    builder = TopologyBuilder()
+    for name, count, write in zip("ab", counts, writes, strict=True):
+        builder.set_spout(f"numbers-{name}", Numbers(count, journal))
+        builder.set_bolt(f"sink-{name}", DataFrameSink(write, "number long")).shuffle_grouping(f"numbers-{name}")
+    return builder.create_topology()
+
+
+def test_a_batch_that_was_written_in_vain_is_replaced_though_it_has_no_rows_now(spark, journal, tmp_path):
+    first, broken = Written(), Written(failures=1000)
+    with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
+        handle = cluster.submit_topology("two", TWO_SLOTS, two_sinks(journal, (5, 5), (first, broken)))
+        with pytest.raises(StormError, match="the disk is full"):
+            handle.await_termination(60)
+    written = broken.batches[-1][0]
+
+    second, empty = Written(), Written()
+    with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
+        cluster.submit_topology("two", TWO_SLOTS, two_sinks(journal, (10, 0), (second, empty)))
+        wait_until(lambda: acked(journal) == list(range(10)))
+
+    assert empty.batches == [(written, [])]
+    assert second.batches[0][0] == written
+
+
 def test_a_sink_that_replaces_what_its_batch_wrote_has_every_row_once(cluster, journal, tmp_path):
     path = tmp_path / "squares.db"
     tries = []
