@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,6 +150,7 @@ class Feeder:
         self._by_ids = by_ids
         self._is_warned = False
         self.is_stopping = False  # jobs are interrupted, and not begun again
+        self.check_layout: Callable[[int, list[int]], None] | None = None  # of a batch, how many rows partitions have
         self._rounds = itertools.count(1)
         self._shares: dict[int, Share] = {}
 
@@ -216,6 +217,8 @@ class Feeder:
                 break
             self._driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
         round_, parts = handed
+        if self._by_ids and self.check_layout is not None and len(tasks) == len(self._tasks):
+            self.check_layout(batch, [sum(count for _, count, _ in got.values()) for _, _, got in sorted(parts)])
         for task in tasks:
             link = links[self._slot_of[task]]
             own = [[partition, attempt, got[task][0]] for partition, attempt, got in parts if task in got]

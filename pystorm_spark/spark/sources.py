@@ -8,6 +8,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from reprlib import repr as short
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +46,9 @@ EXACT_TIMES = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
 NOT_IN_PYTHON = (YearMonthIntervalType, CalendarIntervalType)
+# By how many partitions Spark reads files, where their sizes do not matter; by default by as many as there are cores.
+PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
+LAYOUT = "layout.json"  # beside the schema
 STOP_SECS = 10.0  # for the query to be told that it ends
 
 
@@ -61,6 +66,24 @@ class Source:
         check_columns(f"spout {self.id!r}", self.fields, self.df)
         self.schema = StructType([self.df.schema[field] for field in self.fields])
         self._check_schema()
+        self._layout = Layout.kept(self.place)
+
+    def check_layout(self, batch: int, rows: list[int]) -> None:
+        """Keep how many rows each partition of a batch has, or refuse to go on if it had others before a restart.
+
+        Rows are known by their partition, and Spark deals them to others where it has other cores or settings.
+        """
+        parallelism = int(self.session.conf.get(PARALLELISM, None) or self.session.sparkContext.defaultParallelism)
+        if self._layout is None or self._layout.batch != batch:
+            self._layout = Layout(batch, rows, parallelism)
+            self._layout.keep(self.place)
+        elif self._layout.rows != rows:
+            raise StormError(
+                f"batch {batch} of spout {self.id!r} was begun with partitions of {short(self._layout.rows)} rows, and "
+                f"has {short(rows)} now: with exactly-once a row is known by its partition, and would be taken for "
+                f"another one; start with {PARALLELISM}={self._layout.parallelism}, and the source of before, until "
+                "that batch is done"
+            )
 
     def _check_schema(self) -> None:
         """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
@@ -101,6 +124,31 @@ class Source:
         log.warning("spout %s: dead letters of batch %d (%d) are in %s%s", self.id, batch, count, place, until)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How a batch was dealt to partitions when it was first read."""
+
+    batch: int
+    rows: list[int]  # of each partition
+    parallelism: int
+
+    @classmethod
+    def kept(cls, place: Place) -> Layout | None:
+        """The one of the last batch that was begun."""
+        text = place.read_text(LAYOUT)
+        if text is None:
+            return None
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError) as exc:
+            raise CheckpointError(
+                f"{str(place / LAYOUT)!r} is damaged: {exc}; remove that file if Spark has as many cores as before"
+            ) from exc
+
+    def keep(self, place: Place) -> None:
+        place.write_text(LAYOUT, json.dumps(asdict(self)))
+
+
 class SourceQuery:
     """A query that feeds a spout, from the start of its slots to their end."""
 
@@ -109,6 +157,7 @@ class SourceQuery:
     ) -> None:
         self._source = source
         self._feeder = feeder
+        feeder.check_layout = source.check_layout
         self._token = token
         self._on_error = on_error
         self._error: BaseException | None = None

@@ -17,6 +17,7 @@ import pytest
 from pystorm_spark import BasicBolt, CheckpointError, InvalidTopologyError, SparkCluster, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
 from tests.spark.components import DiesOnce, Sum, wait_until
+from tests.spark.durable import EXACTLY_ONCE, Count
 
 pytestmark = pytest.mark.spark
 
@@ -212,6 +213,32 @@ def test_who_has_named_no_checkpoint_is_told_that_dead_letters_do_not_stay(clust
     wait_until(lambda: "dead letters of batch 0 (1) are in" in caplog.text)
 
     assert "until the topology ends: name a checkpoint to keep them" in caplog.text
+
+
+def keeping(build, journal):
+    """rows → count, a stateful bolt."""
+    builder = TopologyBuilder()
+    builder.set_spout("rows", DataFrameSpout(build, ["number"]), 2)
+    builder.set_bolt("count", Count(journal), 2).fields_grouping("rows", ["number"])
+    return builder.create_topology()
+
+
+def test_a_batch_whose_rows_come_in_other_partitions_after_a_restart_is_refused(spark, journal, files, tmp_path):
+    checkpoint, source = tmp_path / "checkpoint", tmp_path / "checkpoint" / "dealt" / "sources" / "rows"
+    files.put(range(10))
+    with SparkCluster(spark, checkpoint) as cluster:
+        cluster.submit_topology("dealt", EXACTLY_ONCE, keeping(files.read, journal))
+        wait_until(lambda: committed(checkpoint, "dealt") == {0})
+    layout = json.loads((source / "layout.json").read_text())
+    assert (layout["batch"], sum(layout["rows"])) == (0, 10)
+
+    files.put(range(10, 20))
+    begun = {"batch": 1, "rows": [4, 3, 3], "parallelism": 7}  # by another driver, with other cores
+    (source / "layout.json").write_text(json.dumps(begun))
+    with SparkCluster(spark, checkpoint) as cluster:
+        handle = cluster.submit_topology("dealt", EXACTLY_ONCE, keeping(files.read, journal))
+        with pytest.raises(StormError, match=r"partitions of \[4, 3, 3\] rows.*leafNodeDefaultParallelism=7"):
+            handle.await_termination(60)
 
 
 @pytest.mark.parametrize("shuffled", [False, True], ids=["determinate", "shuffled"])
