@@ -41,7 +41,10 @@ class StatefulBolt(Bolt):
         link_spellings(cls, StatefulBolt._state_spellings)
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        """Called at every start, after `prepare`, with what the last commit held, or nothing."""
+        """Called at every start, after `prepare`, with what the last commit held, or nothing.
+
+        What is put here is there again after a rollback, also if there was no commit since.
+        """
 
     def pre_prepare(self, txid: int) -> None:
         """A commit begins: what is put now still belongs to it."""
@@ -88,7 +91,10 @@ class StatefulBoltExecutor(DurableBolt):
         self._state.restore(sections)
         self._older_version = schema_version if schema_version != self.schema_version else None
         self._migrate()
+        migrated = self._state.changes()
         self.wrapped.init_state(self._state)
+        # `init_state` is called once, so what it has put is kept until a commit holds it.
+        self._begun = self._state.changes(since=migrated)
 
     def _migrate(self) -> None:
         """Bring values up that the last commit holds as they were of old."""
@@ -105,6 +111,7 @@ class StatefulBoltExecutor(DurableBolt):
         finally:
             self._state.commit()
             self._older_version = None
+            self._begun = {}
 
     def rollback(self) -> None:
         try:
@@ -112,6 +119,7 @@ class StatefulBoltExecutor(DurableBolt):
         finally:
             self._state.rollback()
             self._migrate()
+            self._state.redo(self._begun)
 
     def has_changed(self) -> bool:
         return self._state.has_changed()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from msgpack import ExtType, Packer, unpackb
@@ -178,6 +179,16 @@ class KeyValueState(Generic[K, V]):
         """Go back to the last commit."""
         self._changed, self._prepared = {}, {}
         self._size = len(self._committed)
+
+    def changes(self, since: Mapping[Any, Any] = MappingProxyType({})) -> dict[Any, Any]:
+        """What has changed since the last prepare, as it is kept; without what was so in earlier changes, `since`."""
+        return {key: kept for key, kept in self._changed.items() if since.get(key, _UNKNOWN) is not kept}
+
+    def redo(self, changes: Mapping[Any, Any]) -> None:
+        """Make changes once more."""
+        for key, kept in changes.items():
+            self._size += (self._find(key) is _MISSING) - (kept is _MISSING)
+            self._changed[key] = kept
 
     def committed(self) -> dict[Any, Any]:
         """What the last commit holds."""

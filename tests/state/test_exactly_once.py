@@ -59,6 +59,47 @@ def test_the_state_object_holds_the_last_commit_when_work_goes_on_after_a_rollba
     assert count(cluster) == {"a": 1, "b": 1}
 
 
+class BeginsWith(FailsFirst):
+    """Puts values before there is any commit, and forgets the word "gone"."""
+
+    def init_state(self, state):
+        super().init_state(state)
+        state.setdefault("none", None)
+        state.setdefault("total", 0)
+        state.delete("gone")
+
+    def execute(self, tup):
+        self.state.put("total", self.state["total"] + 1)
+        super().execute(tup)
+
+
+def test_what_init_state_has_put_is_there_again_after_a_rollback_before_the_first_commit(cluster):
+    source = Source("a", "b", "c")
+    run(cluster, counting(source, BeginsWith(source, "b")))
+    cluster.advance_time(2)
+    assert count(cluster) == {"none": None, "total": 3, "a": 1, "b": 1, "c": 1}
+    assert source.calls.count(("pre_rollback",)) == 1
+
+
+def test_what_init_state_has_put_is_as_the_last_commit_holds_it_after_a_later_rollback(cluster):
+    source = Source("a")
+    run(cluster, counting(source, BeginsWith(source, "b")))
+    cluster.advance_time(1)
+    source.add("b", "c")
+    cluster.advance_time(2)
+    assert count(cluster) == {"none": None, "total": 3, "a": 1, "b": 1, "c": 1}
+
+
+def test_what_init_state_has_deleted_is_gone_again_after_a_rollback_before_the_first_commit(start):
+    source = Source("gone", "a")
+    run(start(), counting(source))
+    source.add("b")
+    cluster = start()
+    run(cluster, counting(source, BeginsWith(source, "b")))
+    cluster.advance_time(2)
+    assert count(cluster) == {"none": None, "total": 1, "a": 1, "b": 1}
+
+
 def test_at_least_once_counts_again_what_is_played_again(cluster):
     source = Source("a", "b")
     topology = counting(source, FailsFirst(source, "b"))
