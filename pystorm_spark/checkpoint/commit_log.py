@@ -74,6 +74,10 @@ class CommitLog:
         )
         self._store.commit(manifest)
 
+    def check(self) -> None:
+        """Raise a `StormError` if the last commit is not there any more."""
+        self._store.check()
+
     def forget(self, slot: int) -> None:
         """Remove what a slot whose process is gone has written for commits that will not be made."""
         self._store.discard(lambda name: written_by(name) == slot)

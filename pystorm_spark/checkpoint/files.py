@@ -38,7 +38,7 @@ class Files(ReadableFiles, Protocol):
         ...
 
     def names(self) -> list[str]:
-        """All files of a checkpoint that are there, unfinished ones included, and no others."""
+        """All files of a checkpoint that are there, unfinished ones included; none if the folder is gone."""
         ...
 
     def remove(self, name: str) -> None:
@@ -93,10 +93,17 @@ class PosixFiles:
             return path.stat().st_size
 
     def names(self) -> list[str]:
-        with _told(self._folder, "cannot be read"), os.scandir(self._folder) as found:
-            return [
-                entry.name for entry in found if OURS.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False)
-            ]
+        with _told(self._folder, "cannot be read"):
+            try:
+                found = os.scandir(self._folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            with found:
+                return [
+                    entry.name
+                    for entry in found
+                    if OURS.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False)
+                ]
 
     def remove(self, name: str) -> None:
         path = self._path(name)

@@ -11,7 +11,7 @@ from pystorm_spark.checkpoint.envelope import ForeignError
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.manifest import MAX_BYTES, Manifest
 from pystorm_spark.checkpoint.part import read_part
-from pystorm_spark.errors import CheckpointError
+from pystorm_spark.errors import CheckpointError, StormError
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class CheckpointStore:
         """
         if manifest.topology != self._topology or (self.last is not None and manifest.txid <= self.last.txid):
             raise ValueError(f"{manifest.topology} {manifest.txid} cannot follow {self.last}")
+        self.check(manifest)
         self._write(manifest)
         while len(self._kept) > KEEP:
             old = self._kept.pop(0)
@@ -83,6 +84,30 @@ class CheckpointStore:
         is_short = len(self._kept) < KEEP
         self._garbage.update(name for name in self._files.names() if not (is_short and _is_manifest(name)))
         self._remove_garbage()
+
+    def check(self, following: Manifest | None = None) -> None:
+        """Refuse to go on if files of the last commit, or some that `following` needs, are not there any more.
+
+        That is no `CheckpointError`, which would be tried again: what was removed does not come back.
+        """
+        commits = [commit for commit in (self.last, following) if commit is not None]
+        needed = {name for commit in commits for name in commit.file_names()}
+        if self.last is not None:
+            needed.add(_name(self.last))
+        # What others have just written may not be listed yet where a network's file system keeps listings for a while.
+        missing = sorted(name for name in needed.difference(self._files.names()) if not self._is_there(name))
+        if missing:
+            raise StormError(
+                f"the checkpoint {self.path!r} was removed or replaced while it was in use: {missing[0]} is not there "
+                "any more, so what was committed could not be restored, and nothing can be added to it"
+            )
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self._files.size(name)
+        except CheckpointError:
+            return False
+        return True
 
     def discard(self, is_dead: Callable[[str], bool]) -> None:
         """Remove those files that no kept commit needs and nobody writes or will use any more."""

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.files import Files
@@ -47,6 +48,10 @@ class LocalCommits:
     def holds_state(self) -> bool:
         """Whether the last commit has any state."""
         return self._log.holds_state()
+
+    def check(self) -> None:
+        """Raise a `StormError` if the last commit is not there any more: what follows it would be in vain."""
+        self._log.check()
 
     def open(self, slot: Slot) -> None:
         """Open `slot` with what the last commit holds."""
@@ -100,6 +105,8 @@ class LocalCommits:
             self._give_up(prepared.letters)
             self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)
         except CheckpointError as exc:
+            with suppress(CheckpointError):
+                self.check()
             log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
             self.due = self._clock.monotonic() + self._interval
             slot.resting = True  # nothing piles up meanwhile

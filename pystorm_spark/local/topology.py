@@ -123,6 +123,8 @@ class LocalTopology:
 
     def replace(self, plan: Plan) -> None:
         """Close all tasks and open them anew, by another plan."""
+        if self._commits is not None:
+            self._commits.check()  # or the new tasks would begin with nothing
         was_open = self.close()
         self.plan = plan
         self.slot = None

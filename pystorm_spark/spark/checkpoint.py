@@ -63,6 +63,10 @@ class Checkpoint:
         assert self._desk is not None
         self._desk.serve(connection, request)
 
+    def check(self) -> None:
+        """Raise a `StormError` if the last commit is not there any more: what follows it would be in vain."""
+        self._log.check()
+
     def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
         self._place.check_lock()
@@ -71,6 +75,7 @@ class Checkpoint:
         letters: list[dict[str, Any]] = []
         for reply in replies.values():
             if "unwritten" in reply:
+                self.check()
                 raise CheckpointError(reply["unwritten"])
             written.append(Written.from_plain(reply["written"]))
             schemas.update(reply["schemas"])

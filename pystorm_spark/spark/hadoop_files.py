@@ -28,6 +28,8 @@ class HadoopFiles:
     def put(self, local: Path, name: str) -> None:
         """Write what a local file holds."""
         temporary = f"{self._checked(name)}.{secrets.token_hex(4)}.tmp"
+        if not self._folder.has():  # Hadoop would make it anew, without what was in it
+            raise CheckpointError(f"the checkpoint {self.path(name)!r} cannot be written: its folder is gone")
         try:
             self._folder.put(local, temporary)
             crash_point(step(name, "written"))

@@ -117,9 +117,10 @@ class HadoopFolder:
         with self.told(name, "cannot be removed"):
             self._system.delete(self._path(name), False)
 
-    def has(self, name: str) -> bool:
+    def has(self, name: str = "") -> bool:
+        """Whether a file is here; without a name, whether the folder itself is."""
         with self.told(name, "cannot be read"):
-            return bool(self._system.exists(self._path(name)))
+            return bool(self._system.exists(self._path(name) if name else self._folder))
 
     def size(self, name: str) -> int:
         with self.told(name, "cannot be read"):

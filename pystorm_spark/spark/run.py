@@ -262,6 +262,11 @@ class Run:
     def _links(self) -> list[SlotLink]:
         return [link for link in self.driver.slots.values() if link is not None]
 
+    def check_state(self) -> None:
+        """Raise a `StormError` if the last commit is not there any more."""
+        if self._checkpoint is not None:
+            self._checkpoint.check()
+
     def read_state(self, component: str, key: Any) -> dict[Any, Any]:
         """{key: value} as of the last commit, for one key, or for all if it is None."""
         if not self.driver.is_open and self._checkpoint is not None and self._checkpoint.holds_state():

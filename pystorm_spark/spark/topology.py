@@ -168,6 +168,7 @@ class SparkTopology(RunningTopology):
         with self._changing:
             if self.ended.is_set():
                 raise NotAliveError(f"topology {self.name!r} has ended")
+            self.run.check_state()  # or the next run would begin with nothing
             self._stop_run()
             self.plan = plan
             self.run = Run(plan, self._session, self._folder, self._checkpoint, self.run.past, self._sinks)

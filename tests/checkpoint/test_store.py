@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from pystorm_spark.checkpoint.manifest import MAGIC, Manifest
 from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
 from pystorm_spark.checkpoint.store import CheckpointStore
-from pystorm_spark.errors import CheckpointError
+from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.topology.durable import TaskKey
 
@@ -302,6 +303,38 @@ def test_a_manifest_that_could_not_be_synced_is_gone_before_its_parts_are(files,
         with pytest.raises(CheckpointError, match="no answer"):
             store.commit(Manifest("words", 4))
     assert opened(files).last.txid == 3
+
+
+def refuses_to_go_on(files, store, missing):
+    with pytest.raises(StormError, match=f"removed or replaced while it was in use: {missing}") as raised:
+        store.commit(replace(store.last, txid=store.last.txid + 1))
+    assert not isinstance(raised.value, CheckpointError)  # it would be tried again
+    assert f"manifest-{4:020d}" not in files.names()
+
+
+def test_a_commit_after_one_whose_manifest_is_gone_ends_with_the_reason(files, three, tmp_path):
+    manifest_path(tmp_path, 3).unlink()
+    refuses_to_go_on(files, three, f"manifest-{3:020d} is not there")
+
+
+def test_a_commit_that_needs_a_part_which_is_gone_ends_with_the_reason(files, three, tmp_path):
+    lost = three.last.parts[0].name
+    (tmp_path / lost).unlink()
+    refuses_to_go_on(files, three, lost)
+
+
+def test_a_commit_into_a_folder_that_is_gone_ends_with_the_reason(tmp_path):
+    files = PosixFiles(tmp_path / "state")
+    store = started(files)
+    shutil.rmtree(tmp_path / "state")
+    refuses_to_go_on(files, store, f"manifest-{0:020d} is not there")
+
+
+def test_a_part_that_is_there_and_not_yet_listed_is_not_taken_for_a_loss(files, three, monkeypatch):
+    listed = files.names()
+    monkeypatch.setattr(files, "names", lambda: listed)
+    commit(files, three, 4)
+    assert three.last.txid == 4
 
 
 def test_a_commit_whose_old_files_cannot_be_removed_stands_and_they_go_later(files, three, monkeypatch, caplog):

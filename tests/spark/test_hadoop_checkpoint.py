@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from pystorm_spark import CheckpointError, LocalCluster, SparkCluster, load_state
+from pystorm_spark import CheckpointError, LocalCluster, SparkCluster, StormError, load_state
 from pystorm_spark.repartition import repartition_state
 from pystorm_spark.spark.checkpoint_place import HadoopPlace
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
@@ -94,6 +94,17 @@ def test_a_place_that_can_be_no_checkpoint_is_told_and_leaves_nothing_behind(
             SparkCluster(spark, checkpoint=checkpoint.format(folder=tmp_path))
         assert os.listdir(short) == []
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("named", ["file:{}", "{}"], ids=["uri", "path"])
+def test_a_topology_whose_state_is_removed_while_it_runs_ends_with_the_reason(spark, journal, tmp_path, named):
+    with SparkCluster(spark, checkpoint=named.format(tmp_path)) as cluster:
+        handle = cluster.submit_topology("counting", CONF, counting(100_000, journal))
+        wait_until(lambda: acked(journal))
+        (tmp_path / "counting").rename(tmp_path / "elsewhere")
+        with pytest.raises(StormError, match="was removed or replaced while it was in use: manifest-"):
+            handle.await_termination(timeout=30)
+    assert not (tmp_path / "counting").exists()
 
 
 def test_dead_letters_are_files_of_their_commits(spark, tmp_path):

@@ -184,6 +184,13 @@ def test_a_file_that_others_can_write_is_not_read(files, tmp_path):
         files.read("a.part")
 
 
+def test_a_folder_that_is_gone_is_not_made_anew_by_a_write(files, tmp_path):
+    (tmp_path / "state").rmdir()
+    with pytest.raises(CheckpointError, match=r"a\.part' cannot be written: its folder is gone"):
+        files.write("a.part", b"one")
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_file_system_that_there_is_not_is_told(spark):
     with pytest.raises(CheckpointError, match=r"'nowhere://host/state' cannot be used: .*No FileSystem for"):
         HadoopFiles(HadoopFolder(spark, "nowhere://host/state"))

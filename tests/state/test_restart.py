@@ -428,6 +428,50 @@ def test_a_topology_whose_checkpoint_is_replaced_while_it_runs_ends_with_the_rea
     assert source.acked == [0]
 
 
+@pytest.fixture
+def running(start):
+    """A topology that has committed."""
+    source, cluster = Source("a"), start()
+    handle = cluster.submit_topology("words", None, counting(source))
+    cluster.advance_time(1)
+    return source, cluster, handle
+
+
+@pytest.mark.parametrize("removed", ["words", "words/state", "words/state/manifest-*", "words/state/state-1-*"])
+def test_a_topology_whose_files_are_removed_while_it_runs_ends_with_the_reason(running, folder, removed):
+    source, cluster, handle = running
+    for path in list(folder.glob(removed)):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    source.add("a")
+    cluster.advance_time(1)
+    with pytest.raises(StormError, match=r"words/state' was removed or replaced while it was in use: \S+-\S+ is not"):
+        handle.await_termination(timeout=0)
+    assert source.acked == [0]
+
+
+def test_a_topology_whose_folder_is_an_older_copy_of_it_ends_with_the_reason(running, folder, tmp_path):
+    source, cluster, handle = running
+    shutil.copytree(folder / "words", tmp_path / "older")
+    for _ in range(2):
+        source.add("a")
+        cluster.advance_time(1)
+    shutil.rmtree(folder / "words")
+    (tmp_path / "older").rename(folder / "words")
+    source.add("a")
+    cluster.advance_time(1)
+    with pytest.raises(StormError, match=r"was removed or replaced while it was in use: manifest-0+3 is not there"):
+        handle.await_termination(timeout=0)
+    assert source.acked == [0, 1, 2]
+
+
+def test_a_rebalance_does_not_begin_anew_where_the_state_was_removed(running, folder):
+    _, cluster, _ = running
+    for path in (folder / "words" / "state").iterdir():
+        path.unlink()
+    with pytest.raises(StormError, match="was removed or replaced while it was in use"):
+        cluster.rebalance("words")
+
+
 # Disks that fail.
 
 
