@@ -116,8 +116,10 @@ class SlotCheckpoint:
 
     def merge(self) -> None:
         """Merge parts if that is worth while. Another thread may call it: commits do not wait for it."""
-        parts = self._parts
-        chosen = to_merge(parts) if self._merged is None else None
+        if self._merged is not None:
+            return
+        parts = self._parts  # only now: a write may just have put what was merged in the place of some of them
+        chosen = to_merge(parts)
         if chosen is not None:
             run = parts[chosen]
             is_full = chosen.start == 0

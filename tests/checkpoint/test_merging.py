@@ -14,6 +14,8 @@ from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.merging import FEWEST, merge_parts, to_merge
 from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
 from pystorm_spark.checkpoint.section import DELETION, merge_sections, same_bytes
+from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
+from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.topology.durable import TaskKey
 
 A, B, C = TaskKey("a", 0), TaskKey("b", 0), TaskKey("c", 0)
@@ -193,3 +195,35 @@ def test_a_state_that_is_merged_as_it_goes_is_that_of_all_changes(files):
         state = replay(read_sections(files, parts, {A})[A])
         assert {key: msgpack.unpackb(value) for key, (_, value) in state.items()} == expected
     assert len(parts) < 16
+
+
+class Interrupted(SlotCheckpoint):
+    """A slot whose merging is interrupted by a commit where it asks whether there is a merged part already."""
+
+    is_interrupted = False
+
+    def commit(self, txid):
+        self.write(txid, {A: section([txid, txid])}, {}, is_full=False)
+        self.settle()
+
+    @property
+    def _merged(self):
+        if self.is_interrupted:
+            self.is_interrupted = False
+            self.commit(FEWEST + 1)
+        return self.kept
+
+    @_merged.setter
+    def _merged(self, merged):
+        self.kept = merged
+
+
+def test_a_commit_during_a_merge_leaves_no_merged_part_of_what_is_gone(files):
+    side = Interrupted(files, 0, Assignment(), ValueCodec())
+    for txid in range(1, FEWEST + 1):
+        side.commit(txid)
+    side.merge()
+    side.is_interrupted = True
+    side.merge()
+    written = side.write(FEWEST + 2, {}, {}, is_full=False)
+    assert [part.name.split("-")[0] for part in written.parts] == ["merged", "state"]
