@@ -6,21 +6,23 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pystorm_spark.cluster import TopologyInfo, check_submission
 from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
 from pystorm_spark.spark.cluster import SparkCluster
+from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Rows, Share, Stopped
-from pystorm_spark.spark.fetching import fetched
+from pystorm_spark.spark.fetching import RowsLost, Shelves, is_about_types
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.run import Run
@@ -47,6 +49,7 @@ LOOK_SECS = 0.02
 FEWEST_ROWS, MOST_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
 SHOWN_ROWS = 10  # of those that have failed
 Result = dict[str, DataFrame]
+T = TypeVar("T")
 
 
 class Disturbed(StormError):  # noqa: N818 - a reason to begin again, never shown
@@ -77,7 +80,7 @@ def run_bounded(
             with SparkCluster(spark) as cluster:
                 run = _Bounded(cluster, bounded, _without_timeouts(conf or {}, resolved), resolved[TIMEOUT_KEY])
                 return run.run(inputs, wanted)
-        except (SlotLostError, Disturbed) as exc:
+        except (SlotLostError, RowsLost, Disturbed) as exc:
             if not left:
                 raise
             log.warning("a slot or what was in flight was lost, the run begins anew: %s", exc)
@@ -188,15 +191,23 @@ class _Bounded:
         shares = [(task, share) for spout in fed.values() for task, share in spout.items() if share.dead]
         if not shares:
             return
-        shelves = [(task, share.round, share.link) for task, share in shares]
-        rows = fetched(self._cluster.spark.sparkContext, self._run.token, shelves).take(SHOWN_ROWS)
         count = sum(share.dead for _, share in shares)
+        told = f"{count} {'row has' if count == 1 else 'rows have'} failed"
+        try:
+            rows = self._read(
+                [(task, share.round, share.link) for task, share in shares], lambda rdd: rdd.take(SHOWN_ROWS)
+            )
+        except SPARK_ERRORS as exc:
+            raise StormError(f"{told}, and cannot be shown: {reason(exc)}") from exc
         shown = "\n".join(
             f"  {component}: row {number} of partition {partition}, {row!r}: {why}"
             for component, _, partition, number, why, row in rows
         )
         first = f"; the first {SHOWN_ROWS} are" if count > SHOWN_ROWS else ""
-        raise StormError(f"{count} {'row has' if count == 1 else 'rows have'} failed{first}:\n{shown}")
+        raise StormError(f"{told}{first}:\n{shown}")
+
+    def _read(self, places: Sequence[tuple[int, int, SlotLink]], read: Callable[[RDD[Any]], T]) -> T:
+        return Shelves(self._run.token, places).read(self._cluster.spark.sparkContext, self._run.driver, read)
 
     def _drain(self) -> None:
         """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack."""
@@ -226,14 +237,19 @@ class _Bounded:
         ]
         if not shelves and isinstance(schema, Fields):
             schema = StructType([StructField(name, StringType()) for name in schema])
-        rows = fetched(session.sparkContext, self._run.token, shelves)
-        try:
+
+        def made(rows: RDD[Any]) -> DataFrame:
             if isinstance(schema, StructType):
                 df = session.createDataFrame(rows, schema)
             else:
                 df = session.createDataFrame(rows, schema.to_list(), samplingRatio=1.0)
             return df.localCheckpoint()  # the slots will be gone
+
+        try:
+            return self._read(shelves, made)
         except SPARK_ERRORS as exc:
+            if not is_about_types(exc):
+                raise StormError(f"what {id_!r} has emitted cannot be fetched: {reason(exc)}") from exc
             told = f"what {id_!r} has emitted is no DataFrame: {reason(exc)}"
             raise StormError(f"{told}; give its schema: collect={{{id_!r}: 'name type, …'}}") from exc
 

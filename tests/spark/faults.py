@@ -1,4 +1,4 @@
-"""Faults in the tasks of an exchange, at the worst moments, put in the place of `exchange.Visit`."""
+"""Faults in Spark's tasks, at the worst moments, put in the place of `exchange.Visit` or of `fetching.Fetching`."""
 
 import functools
 import os
@@ -10,7 +10,19 @@ from typing import ClassVar
 
 from pyspark import TaskContext
 
-from pystorm_spark.spark import exchange
+from pystorm_spark.spark import exchange, fetching
+from tests.spark.processes import kill, slot_processes
+
+
+def is_left(folder, times):
+    """Whether one more of so many faults shall happen; `folder` holds the tally."""
+    for number in range(times):
+        try:
+            os.close(os.open(f"{folder}/fault-{number}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            continue
+        return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -25,13 +37,7 @@ class Faulty(exchange.Visit):
         """Whether this first attempt shall go wrong: one task of a stage."""
         if TaskContext.get().attemptNumber() or self.number != self.at or slot != self.order.job % 2:
             return False
-        for number in range(self.times):
-            try:
-                os.close(os.open(f"{self.folder}/fault-{number}", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                continue
-            return True
-        return False
+        return is_left(self.folder, self.times)
 
     def __call__(self, slot, parcels):
         visit = (self.order.epoch, self.order.job, self.number, slot)
@@ -75,3 +81,32 @@ def put_in(monkeypatch, kind, folder, times=3):
         return len(visits) - len(set(visits))
 
     return count
+
+
+@dataclass(frozen=True)
+class SlotsKilled(fetching.Fetching):
+    """The slots die when their rows are about to be fetched; `folder` holds the tally."""
+
+    folder: str = ""
+    times: int = 1
+
+    def __call__(self, places):
+        if is_left(self.folder, self.times):
+            self.fault()
+        return super().__call__(places)
+
+    def fault(self):
+        kill(*slot_processes())
+
+
+class FetcherKilled(SlotsKilled):
+    """The Python worker that fetches is killed, and the slots live."""
+
+    def fault(self):
+        kill(os.getpid())
+
+
+def put_in_fetching(monkeypatch, kind, folder, times=1):
+    """Let the next fetching of rows go wrong."""
+    folder.mkdir()
+    monkeypatch.setattr(fetching, "Fetching", functools.partial(kind, folder=str(folder), times=times))

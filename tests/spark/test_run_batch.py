@@ -11,6 +11,7 @@ from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, SlotLostError, 
 from pystorm_spark.dataframe import DataFrameSink, DataFrameSpout, run_batch
 from pystorm_spark.state import StatefulBolt
 from tests.spark.components import DiesOnce
+from tests.spark.faults import FetcherKilled, SlotsKilled, put_in_fetching
 
 pytestmark = pytest.mark.spark
 
@@ -285,6 +286,49 @@ def test_a_slot_that_dies_every_time_ends_the_run(spark):
 
     with pytest.raises(SlotLostError, match="died"):
         run_batch(spark, word_count(split=DiesAlways()), {"sentences": df}, ["count"], conf)
+
+
+@pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
+@pytest.mark.parametrize("collect", [["count"], {"count": "word string, count long"}], ids=["found", "given"])
+def test_what_dies_while_the_result_is_fetched_changes_no_result(spark, tmp_path, monkeypatch, kind, collect):
+    texts, df = sentences(spark, 100)
+    put_in_fetching(monkeypatch, kind, tmp_path / "faults")
+
+    result = run_batch(spark, word_count(), {"sentences": df}, collect, TWO_SLOTS)
+
+    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
+    assert list((tmp_path / "faults").iterdir())
+
+
+def test_a_fetching_that_dies_every_time_is_no_matter_of_types(spark, tmp_path, monkeypatch):
+    _, df = sentences(spark, 2)
+    put_in_fetching(monkeypatch, FetcherKilled, tmp_path / "faults", times=100)
+
+    with pytest.raises(
+        StormError, match=r"what 'count' has emitted cannot be fetched: .*Python worker exited"
+    ) as caught:
+        run_batch(spark, word_count(), {"sentences": df}, {"count": "word string, count long"}, TWO_SLOTS)
+
+    assert "schema" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
+def test_what_dies_while_failed_rows_are_fetched_keeps_none_from_being_shown(spark, tmp_path, monkeypatch, kind):
+    _, df = sentences(spark, 20, more=["poison"])
+    put_in_fetching(monkeypatch, kind, tmp_path / "faults")
+    conf = {**TWO_SLOTS, "topology.max.replays": 0}
+
+    with pytest.raises(StormError, match=r"(?s)1 row has failed:.*\['poison'\].*it is poison"):
+        run_batch(spark, word_count(split=Picky()), {"sentences": df}, ["count"], conf)
+
+
+def test_failed_rows_that_cannot_be_fetched_are_counted(spark, tmp_path, monkeypatch):
+    _, df = sentences(spark, 20, more=["poison"])
+    put_in_fetching(monkeypatch, FetcherKilled, tmp_path / "faults", times=100)
+    conf = {**TWO_SLOTS, "topology.max.replays": 0}
+
+    with pytest.raises(StormError, match=r"1 row has failed, and cannot be shown: .*Python worker exited"):
+        run_batch(spark, word_count(split=Picky()), {"sentences": df}, ["count"], conf)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
