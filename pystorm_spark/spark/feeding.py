@@ -143,7 +143,7 @@ class Feeder:
     def __init__(
         self, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int], by_ids: bool = False
     ) -> None:
-        self._driver = driver
+        self.driver = driver
         self._token = token
         self._tasks = tuple(tasks)
         self._slot_of = slot_of
@@ -180,13 +180,17 @@ class Feeder:
                 "rows may come in another order when Spark reads them again, as after a shuffle: exactly-once holds "
                 "only as long as they do not"
             )
+        return self.feed_lost(rows, batch, partitions)
+
+    def feed_lost(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
+        """Feed what tasks lack of `rows`: all of it, or what they have lost with their slots since they had it."""
         while True:
             lacking = [task for task in self._tasks if self._lacks(task)]
             if lacking:
                 whole = self._shares and not self._by_ids and not rows.is_determinate()
                 tasks = self._tasks if whole else lacking
                 self._feed(rows, batch, partitions, tasks)
-            if not self._driver.wait_for(self._is_at_an_end):
+            if not self.driver.wait_for(self._is_at_an_end):
                 raise Stopped(f"the topology ends before batch {batch} is done")
             if all(share.is_settled and not share.is_lost() for share in self._shares.values()):
                 return self._shares
@@ -202,7 +206,7 @@ class Feeder:
         """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
         failures = 0
         while True:
-            links = self._driver.all_ready()
+            links = self.driver.all_ready()
             if links is None:
                 raise Stopped(f"the topology ends before batch {batch} is done")
             try:
@@ -215,7 +219,7 @@ class Feeder:
                 continue
             if handed is not None:
                 break
-            self._driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
+            self.driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
         round_, parts = handed
         if self._by_ids and self.check_layout is not None and len(tasks) == len(self._tasks):
             self.check_layout(batch, [sum(count for _, count, _ in got.values()) for _, _, got in sorted(parts)])

@@ -35,22 +35,28 @@ _LONGEST_INTERVAL = timedelta(microseconds=(1 << 63) - 1)
 
 def row_check(columns: StructType) -> Callable[[Sequence[Any]], None]:
     """What raises a `StormError` for values that do not fit `columns`; it names the column."""
-    checks = [(field, *_checks(field)) for field in columns]
+    checks = [(field, _checks(field)) for field in columns]
 
     def check(values: Sequence[Any]) -> None:
-        for (field, verify, more), value in zip(checks, values, strict=True):
+        for (field, each), value in zip(checks, values, strict=True):
             try:
-                verify(value)
-                if more is not None:
-                    more(value)
+                for verify in each:
+                    verify(value)
             except Exception as exc:
                 raise StormError(f"field {field.name!r} does not fit its column of type {_told(field)}: {exc}") from exc
 
     return check
 
 
-def _checks(field: StructField) -> tuple[Check, Check | None]:
-    return _make_type_verifier(field.dataType, field.nullable), _own_check(field.dataType)
+def _checks(field: StructField) -> list[Check]:
+    kind = field.dataType
+    own = _own_check(kind)
+    # What Spark stores in another form must have one: a time may be out of its range.
+    return [
+        _make_type_verifier(kind, field.nullable),
+        *([own] if own is not None else []),
+        *([kind.toInternal] if kind.needConversion() else []),
+    ]
 
 
 def _told(field: StructField) -> str:

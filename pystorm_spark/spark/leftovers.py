@@ -45,7 +45,7 @@ class Leftovers:
         if self._folder is not None:
             for path in self._folder.glob(f"slot-{self._slot}-*"):
                 path.unlink(missing_ok=True)
-            if any(self._folder.glob("slot-*")):
+            if any(map(_is_of_the_living, self._folder.glob("slot-*"))):
                 return  # another slot is the last one
             shutil.rmtree(self._folder, ignore_errors=True)
             if any(files.glob(f"{FOLDER_PREFIX}*")):
@@ -54,3 +54,12 @@ class Leftovers:
         while self._executor.is_alive() and time.monotonic() < deadline:
             time.sleep(0.05)  # the driver's JVM, which ends before an executor, writes there to its end
         shutil.rmtree(files, ignore_errors=True)
+
+
+def _is_of_the_living(socket: Path) -> bool:
+    """Whether the slot of a socket lives: one that was killed has left it behind."""
+    try:
+        os.kill(int(socket.name.rpartition("-")[2]), 0)
+    except ProcessLookupError:
+        return False
+    return True

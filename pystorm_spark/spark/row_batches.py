@@ -35,6 +35,7 @@ KINDS: dict[type[DataType], str] = {
     StringType: TEXT,
 }
 SIZE_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BYTES_KEY = "spark.sql.execution.pyspark.binaryAsBytes"  # or else bytearrays
 CODEC_KEY = "spark.sql.execution.arrow.compression.codec"
 _setting = Lock()  # inputs of one run share a session: each puts back what was set before, not what another one has set
 
@@ -42,7 +43,9 @@ _setting = Lock()  # inputs of one run share a session: each puts back what was 
 def column_kinds(df: DataFrame) -> str:
     """The kinds of all columns of `df`; empty if its rows cannot be read from Arrow batches."""
     kinds = [KINDS.get(type(field.dataType), "") for field in df.schema]
-    return "".join(kinds) if all(kinds) and df.sparkSession.conf.get(CODEC_KEY, "none") == "none" else ""
+    conf = df.sparkSession.conf
+    is_plain = conf.get(CODEC_KEY, "none") == "none" and (BYTES not in kinds or conf.get(BYTES_KEY, "true") == "true")
+    return "".join(kinds) if all(kinds) and is_plain else ""
 
 
 def quoted(column: str) -> str:
@@ -54,10 +57,14 @@ def row_batches(df: DataFrame, most: int) -> RDD[Any]:
     """The rows of `df` as Arrow batches of at most `most`."""
     conf = df.sparkSession.conf
     with _setting:
+        is_set = df.sparkSession._jsparkSession.sessionState().conf().contains(SIZE_KEY)
         before = conf.get(SIZE_KEY) or ""
         conf.set(SIZE_KEY, most)
         try:
             batches = df._jdf.toArrowBatchRdd().toJavaRDD()
         finally:
-            conf.set(SIZE_KEY, before)
+            if is_set:
+                conf.set(SIZE_KEY, before)
+            else:
+                conf.unset(SIZE_KEY)
     return RDD(batches, df.sparkSession.sparkContext, NoOpSerializer())

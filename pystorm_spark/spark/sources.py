@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from reprlib import repr as short
+from typing import Any
 from urllib.parse import quote
 
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
@@ -30,9 +32,10 @@ from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormErr
 from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
-from pystorm_spark.spark.fetching import fetched
+from pystorm_spark.spark.fetching import RowsLost, Shelves
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.session import query_settings
+from pystorm_spark.spark.slots import Slots
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.graph import ComponentSpec
 
@@ -110,15 +113,22 @@ class Source:
         """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""
         return SourceQuery(self, feeder, token, name, on_error)
 
-    def write_dead_letters(self, batch: int, shares: Mapping[int, Share], token: bytes) -> None:
+    def write_dead_letters(self, batch: int, shares: Mapping[int, Share], token: bytes, slots: Slots) -> None:
         """A re-run of the batch writes its dead letters over those of the first run."""
         dead = {task: share for task, share in shares.items() if share.dead}
         if not dead:
             return
         place = self.dead_letters / f"batch={batch}"
-        rows = fetched(self.session.sparkContext, token, [(task, dead[task].round, dead[task].link) for task in dead])
-        letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
-        letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
+
+        def write(rows: RDD[Any]) -> None:
+            letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
+            letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
+
+        shelves = Shelves(token, [(task, share.round, share.link) for task, share in dead.items()])
+        try:
+            shelves.read(self.session.sparkContext, slots, write)
+        except SPARK_ERRORS as exc:
+            raise StormError(f"the dead letters of batch {batch} cannot be written: {reason(exc)}") from exc
         count = sum(share.dead for share in dead.values())
         until = "" if self._is_kept else " until the topology ends: name a checkpoint to keep them"
         log.warning("spout %s: dead letters of batch %d (%d) are in %s%s", self.id, batch, count, place, until)
@@ -176,14 +186,26 @@ class SourceQuery:
 
     def _feed(self, df: DataFrame, batch: int) -> None:
         try:
-            shares = self._feeder.feed(Rows(df, self._source.fields, self._feeder.chunk_rows()), batch)
-            self._source.write_dead_letters(batch, shares, self._token)
+            rows = Rows(df, self._source.fields, self._feeder.chunk_rows())
+            shares = self._feeder.feed(rows, batch)
+            while not self._are_dead_letters_written(batch, shares):
+                shares = self._feeder.feed_lost(rows, batch)
         except BaseException as exc:
             if self._stopping is not None or isinstance(exc, Stopped):
                 self._await_stop()
                 raise Stopped(STOPPED) from None
             self._error = exc
             raise Stopped(str(exc)) from None  # `_watch` tells of it
+
+    def _are_dead_letters_written(self, batch: int, shares: Mapping[int, Share]) -> bool:
+        """Write them; False if some were lost with their slot, and the share of a task must be fed again."""
+        try:
+            self._source.write_dead_letters(batch, shares, self._token, self._feeder.driver)
+        except RowsLost:
+            if not any(share.is_lost() for share in shares.values()):
+                raise
+            return False
+        return True
 
     def _await_stop(self) -> None:
         """Spark takes the end of a batch for what it is only if it has been told to stop before."""

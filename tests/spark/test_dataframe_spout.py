@@ -18,6 +18,7 @@ from pystorm_spark import BasicBolt, CheckpointError, InvalidTopologyError, Spar
 from pystorm_spark.dataframe import DataFrameSpout
 from tests.spark.components import DiesOnce, Sum, wait_until
 from tests.spark.durable import EXACTLY_ONCE, Count
+from tests.spark.faults import FetcherKilled, SlotsKilled, put_in_fetching
 
 pytestmark = pytest.mark.spark
 
@@ -201,6 +202,19 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
     assert letter.row.moment.startswith("2024-02-29T12:00:00.123456")
     assert letter.error.startswith("dies:")
     assert letter.error.endswith("ValueError: 5 is not to my liking")
+
+
+@pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
+def test_what_dies_while_dead_letters_are_fetched_loses_none(spark, journal, files, tmp_path, monkeypatch, kind):
+    files.put(range(10))
+    put_in_fetching(monkeypatch, kind, tmp_path / "faults")
+    topology = counting(files.read, journal, FailsOn(5, 1000, str(tmp_path / "failures")))
+    with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
+        handle = cluster.submit_topology("poison", {**TWO_SLOTS, "topology.max.replays": 0}, topology)
+        wait_until(lambda: handle.await_termination(0) or committed(tmp_path / "checkpoint", "poison") == {0})
+
+    (letter,) = spark.read.json(str(tmp_path / "checkpoint" / "poison" / "dead-letters" / "rows")).collect()
+    assert letter.row.number == 5
 
 
 def test_who_has_named_no_checkpoint_is_told_that_dead_letters_do_not_stay(cluster, journal, files, tmp_path, caplog):

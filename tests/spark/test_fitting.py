@@ -1,6 +1,6 @@
 """Fitting: what may be stored in the columns of a sink."""
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
     VariantType,
     VariantVal,
 )
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 from pystorm_spark import StormError
 from pystorm_spark.spark.fitting import row_check
 
+FAR_WEST = timezone(timedelta(hours=-12))
 PRICE = DecimalType(5, 2)
 PAIR = StructType([StructField("name", StringType()), StructField("price", PRICE)])
 
@@ -57,6 +59,9 @@ def check(kind: DataType, value, nullable=True):
         (PAIR, Row(name="a", price=None)),
         (PAIR, {"name": "a"}),
         (PAIR, Item("a", Decimal(1))),
+        (TimestampType(), datetime(2024, 2, 29, tzinfo=FAR_WEST)),
+        (TimestampType(), None),
+        (ArrayType(TimestampType()), [None]),
     ],
 )
 def test_what_spark_can_store_fits(kind, value):
@@ -77,6 +82,8 @@ def test_what_spark_can_store_fits(kind, value):
         (PRICE, Decimal("NaN"), "NaN is no decimal number"),
         (DayTimeIntervalType(), timedelta.max, "is too long"),
         (VariantType(), 1, "a VariantVal is needed"),
+        (TimestampType(), datetime.max.replace(tzinfo=FAR_WEST), "out of range"),
+        (ArrayType(TimestampType()), [datetime.max.replace(tzinfo=FAR_WEST)], "out of range"),
         (ArrayType(StringType()), ["a", b"b"], "a string is needed, got b'b'"),
         (MapType(StringType(), PRICE), {"a": Decimal(1000)}, "1000 has too many digits"),
         (MapType(StringType(), LongType()), {b"a": 1}, "a string is needed, got b'a'"),

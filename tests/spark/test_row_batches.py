@@ -50,6 +50,7 @@ def test_the_session_is_left_as_it_was(spark):
     row_batches(spark.range(10), 5)
 
     assert spark.conf.get(SIZE_KEY) == before
+    assert not spark._jsparkSession.sessionState().conf().contains(SIZE_KEY)
 
 
 @pytest.mark.spark
@@ -58,6 +59,20 @@ def test_what_is_not_plain_comes_another_way(spark, column):
     from pystorm_spark.spark.row_batches import column_kinds
 
     assert column_kinds(spark.range(10).selectExpr("id", f"{column} AS other")) == ""
+
+
+@pytest.mark.spark
+def test_bytes_come_another_way_where_pyspark_makes_bytearrays_of_them(spark):
+    from pystorm_spark.spark.row_batches import BYTES_KEY, column_kinds
+
+    df = spark.range(10).selectExpr("id", "CAST('a' AS binary) AS data")
+    assert column_kinds(df) == "qy"
+    spark.conf.set(BYTES_KEY, "false")
+    try:
+        assert column_kinds(df) == ""
+        assert column_kinds(spark.range(10)) == "q"
+    finally:
+        spark.conf.unset(BYTES_KEY)
 
 
 @pytest.mark.spark
