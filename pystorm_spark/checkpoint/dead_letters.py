@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import FileIO
@@ -20,10 +21,31 @@ class DeadLetters:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
+        self._txid: int | None = None
+        self._added: Counter[str] = Counter()  # the messages that were added for that commit
 
-    def add(self, letters: Iterable[Mapping[str, Any]]) -> None:
-        """Add `letters`; they are there when this returns, and none of them if it raises."""
-        lines = to_lines(letters).encode()
+    def add(self, txid: int, letters: Iterable[Mapping[str, Any]]) -> None:
+        """Add the letters of a commit; they are there when this returns, and none of them if it raises.
+
+        When the commit is tried again, only those are added that were not before.
+        """
+        if txid != self._txid:
+            self._txid, self._added = txid, Counter()
+        new = self._new(letters)
+        if new:
+            self._write(to_lines(new).encode())
+            self._added.update(map(_message, new))
+
+    def _new(self, letters: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        before = self._added.copy()
+        new = []
+        for letter in letters:
+            before[_message(letter)] -= 1
+            if before[_message(letter)] < 0:
+                new.append(letter)
+        return new
+
+    def _write(self, lines: bytes) -> None:
         try:
             with open(self._path, "ab", buffering=0) as file:
                 os.chmod(self._path, 0o600)
@@ -43,6 +65,11 @@ def _append(file: FileIO, lines: bytes) -> None:
         with suppress(OSError):  # they will be added again, and not behind a part of themselves
             file.truncate(before)
         raise
+
+
+def _message(letter: Mapping[str, Any]) -> str:
+    """What stays the same of a letter when its commit is tried again, or its message has failed once more."""
+    return json.dumps({key: value for key, value in letter.items() if key not in ("time", "failures")})
 
 
 def to_lines(letters: Iterable[Mapping[str, Any]]) -> str:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 FAILED_COMMITS = 3  # in a row, because of what user code raises, end the topology
 DRAIN_SECS = 5.0  # for what is in flight when a topology ends
 
-GiveUp = Callable[[list[Letter]], None]
+GiveUp = Callable[[int, list[Letter]], None]  # by a commit, which may be tried again
 
 
 class LocalCommits:
@@ -102,7 +102,7 @@ class LocalCommits:
         try:
             self._check_lock()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
-            self._give_up(prepared.letters)
+            self._give_up(txid, prepared.letters)
             self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)
         except CheckpointError as exc:
             with suppress(CheckpointError):

@@ -46,6 +46,7 @@ class LocalTopology:
         self.on_wake: Callable[[], None] = lambda: None
         self._checkpoint = checkpoint
         self._folder = checkpoint.folder / name if checkpoint is not None else None
+        self._letters = DeadLetters(self._folder) if self._folder is not None else None
         self._files: Files | None = None  # of the states, where there are any
         self._commits: LocalCommits | None = None
         if plan.committed_bolts:
@@ -152,11 +153,11 @@ class LocalTopology:
         check_lock = self._checkpoint.check if self._checkpoint is not None else lambda: None
         return LocalCommits(self.plan, self._files, self.clock, self._give_up, check_lock)
 
-    def _give_up(self, letters: list[Letter]) -> None:
+    def _give_up(self, txid: int, letters: list[Letter]) -> None:
         """Keep messages that have failed too often, and say so."""
-        if letters and self._folder is not None:
+        if self._letters is not None:
             now = self.clock.time()
-            DeadLetters(self._folder).add({"time": now, **letter.to_plain()} for letter in letters)
+            self._letters.add(txid, [{"time": now, **letter.to_plain()} for letter in letters])
         for component, letter in letters:
             told = (component, letter.message_id, letter.failures, letter.values)
             log.error("%s: the message %r has failed %d times and is given up: %r", *told)

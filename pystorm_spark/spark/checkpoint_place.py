@@ -68,6 +68,7 @@ class PosixPlace:
     def __init__(self, path: Path, lock: CheckpointLock | None = None) -> None:
         self.path = path
         self._lock = lock
+        self._letters = dead_letters.DeadLetters(path)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -103,7 +104,7 @@ class PosixPlace:
         return PosixFiles(self.path)
 
     def add_letters(self, txid: int, letters: Letters) -> None:
-        dead_letters.DeadLetters(self.path).add(letters)
+        self._letters.add(txid, letters)
 
     def check_lock(self) -> None:
         if self._lock is not None:

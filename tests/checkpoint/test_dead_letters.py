@@ -21,11 +21,23 @@ def room_for(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def ids(folder):
+    return [json.loads(line)["message_id"] for line in (folder / NAME).read_text().splitlines()]
+
+
 def test_letters_that_find_no_room_leave_no_part_of_them(tmp_path):
     letters = DeadLetters(tmp_path)
-    letters.add([{"message_id": 1}])
+    letters.add(1, [{"message_id": 1}])
     with room_for(30), pytest.raises(CheckpointError, match=f"{NAME}' cannot be written: File too large"):
-        letters.add([{"message_id": 2}, {"message_id": 3}])
-    letters.add([{"message_id": 2}, {"message_id": 3}])
-    lines = (tmp_path / NAME).read_text().splitlines()
-    assert [json.loads(line)["message_id"] for line in lines] == [1, 2, 3]
+        letters.add(2, [{"message_id": 2}, {"message_id": 3}])
+    letters.add(2, [{"message_id": 2}, {"message_id": 3}])
+    assert ids(tmp_path) == [1, 2, 3]
+
+
+def test_letters_of_a_commit_that_is_tried_again_are_added_once(tmp_path):
+    letters = DeadLetters(tmp_path)
+    letters.add(1, [{"time": 1, "message_id": 1}, {"time": 1, "message_id": 1}])  # of two tasks
+    letters.add(1, [{"time": 2, "message_id": 1}, {"time": 2, "message_id": 1}, {"time": 2, "message_id": 2}])
+    assert ids(tmp_path) == [1, 1, 2]
+    letters.add(2, [{"time": 3, "message_id": 1}])
+    assert ids(tmp_path) == [1, 1, 2, 1]

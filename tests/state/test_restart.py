@@ -527,6 +527,23 @@ def test_dead_letters_are_written_once_though_the_disk_fails_again_and_again(sta
     assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
 
 
+def test_dead_letters_are_written_once_though_the_manifest_cannot_be(start, folder, monkeypatch):
+    source, cluster, write = Source("a", "bad"), start(), PosixFiles.write
+    cluster.submit_topology("words", {**EXACTLY_ONCE, "topology.max.replays": 0}, counting(source))
+
+    def write_parts_only(files, name, data):
+        if name.startswith("manifest-"):
+            raise CheckpointError("there is no room")
+        write(files, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PosixFiles, "write", write_parts_only)
+        cluster.advance_time(5)
+    cluster.advance_time(2)
+    assert sorted(source.acked) == [0, 1]
+    assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
+
+
 def test_the_folder_does_not_grow_with_the_number_of_commits(start, folder):
     source, cluster = Source(), start()
     sizes = []
