@@ -43,7 +43,7 @@ class Driver(Slots):
         self._token = token
         self._max_restarts = max_restarts
         self._with_frames: set[int] = set()
-        self._deaths = dict.fromkeys(range(slots), 0)  # since the last batch that the slot lived through
+        self._deaths = dict.fromkeys(range(slots), 0)  # since the last commit, or batch that the slot lived through
         self._keeper = keeper  # of commits, where there is state to be committed
         self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
         self._round: CommitRound | None = None  # the commit that is being made
@@ -134,14 +134,18 @@ class Driver(Slots):
                 self._changed.notify_all()
             raise
         if epoch == self.epoch:
-            for slot in filter(self.has_died, self.slots):
-                if (link := self.slots[slot]) is not None:
-                    link.tell("calm")
-            self._deaths = dict.fromkeys(self._deaths, 0)
+            self._forgive_deaths()
 
     def has_died(self, slot: int) -> bool:
-        """Whether a slot has died since the last batch that it lived through."""
+        """Whether a slot has died since the last commit, or the last batch that it lived through."""
         return self._deaths[slot] > 0
+
+    def _forgive_deaths(self) -> None:
+        """All slots have come on: the next death of each is the first one in a row."""
+        for slot in filter(self.has_died, self.slots):
+            if (link := self.slots[slot]) is not None:
+                link.tell("calm")
+        self._deaths = dict.fromkeys(self._deaths, 0)
 
     def _is_over(self, began: float | None, commits: int) -> bool:
         """Whether a batch that began then, after so many commits, has come to its end, its commit included."""
@@ -183,7 +187,10 @@ class Driver(Slots):
         if self._keeper is None or not self._calls_for_commit():
             return
         if self._round is not None:
-            if self._round.advance() and self._round.failure is None:
+            is_over = self._round.advance()
+            if self._round.is_made:  # by all slots; one may die before the round is over
+                self._forgive_deaths()
+            if is_over and self._round.failure is None:
                 self._end_round(self._round.is_made)
         else:
             self._uncommitted = self._urgent = False

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pystorm_spark.errors import SlotLostError
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 
@@ -71,6 +72,9 @@ class Commits:
         while_committing, self.while_committing = self.while_committing, lambda: None
         while_committing()
         return True
+
+    def forget(self, slot):
+        pass
 
 
 class ExchangesUntil:
@@ -203,3 +207,52 @@ def test_a_last_commit_is_not_awaited_when_the_loop_has_ended_by_an_error(change
         driver.batch()
     driver.finish(3600.0)
     assert changes.now < 3600.0
+
+
+class DyingSlot(EagerSlot):
+    """Dies of the first word of a kind that it hears, once it has answered."""
+
+    def __init__(self, driver, last_word):
+        self._driver, self._last_word = driver, last_word
+        self.link = SlotLink(0, 0, self, is_near=False)
+        driver.admit(self.link)
+        driver.on_message(self.link, {"kind": "ready", "address": ("there", 1)})
+
+    def send(self, message):
+        if self.link.state == "ready" and "asked" in message:
+            super().send(message)
+            if message["kind"] == self._last_word:
+                self._driver.on_end(self.link)
+
+
+class DyingSlots(ExchangesUntil):
+    """Starts slots that die, and says when enough have."""
+
+    def __init__(self, last_word, slots):
+        self.last_word, self.left = last_word, slots
+
+    def place(self, slots):
+        self.left -= 1
+        slot = DyingSlot(self.driver, self.last_word)
+        slot.has_uncommitted()
+        if not self.left:
+            self.driver._ending = True
+
+
+def start_dying(changes, commits, last_word, slots=20):
+    engine = DyingSlots(last_word, slots)
+    engine.driver = Driver(1, engine, b"token", 3, 60.0, changed=changes, keeper=commits)
+    engine.place([0])
+    return engine
+
+
+def test_deaths_of_a_slot_do_not_count_if_there_was_a_commit_in_between(changes, commits):
+    engine = start_dying(changes, commits, last_word="commit")
+    engine.driver.batch()
+    assert engine.left == 0
+
+
+def test_deaths_of_a_slot_without_a_commit_in_between_end_the_topology(changes, commits):
+    engine = start_dying(changes, commits, last_word="mark")
+    with pytest.raises(SlotLostError, match="slot 0 died 4 times in a row"):
+        engine.driver.batch()
