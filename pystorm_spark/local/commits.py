@@ -44,6 +44,7 @@ class LocalCommits:
         self._failures = 0
         self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
         self.due = math.inf  # of the next commit
+        self.has_committed = False  # since the slot was opened
 
     def holds_state(self) -> bool:
         """Whether the last commit has any state."""
@@ -60,6 +61,7 @@ class LocalCommits:
         sections = self._side.sections(commits.tasks())
         slot.open(Restored(sections, self._side.schemas, self._side.acked(commits.spouts())))
         self.due = math.inf
+        self.has_committed = False
 
     def next_due(self, slot: Slot) -> float:
         """When a commit is due by the clock."""
@@ -112,6 +114,7 @@ class LocalCommits:
             slot.resting = True  # nothing piles up meanwhile
             return
         side.settle()
+        self.has_committed = True
         slot.resting = False
         commits.commit(txid)
         self._merger.submit(self._merge, side)

@@ -42,7 +42,7 @@ class LocalTopology:
         self._components = pickle_components(plan)
         self._started_at = clock.monotonic()
         self._past = Tally(plan.specs)  # of slots that are gone
-        self._deaths = 0  # in a row, without an ack in between
+        self._deaths = 0  # in a row, without an ack in between, or a commit where there are any
         self.on_wake: Callable[[], None] = lambda: None
         self._checkpoint = checkpoint
         self._folder = checkpoint.folder / name if checkpoint is not None else None
@@ -112,8 +112,7 @@ class LocalTopology:
 
     def _restart(self, crash: SlotCrash) -> None:
         lost = self._slot
-        progressed = any(task.counted().acked for task in lost.tasks.values())
-        self._deaths = 0 if progressed else self._deaths + 1
+        self._deaths = 0 if self._has_progressed(lost) else self._deaths + 1
         self._keep_counts(lost)
         self.slot = None
         if self._deaths > self.plan.conf["topology.slot.max.restarts"]:
@@ -121,6 +120,12 @@ class LocalTopology:
         log.error("topology %s: the slot is started anew: %s", self.name, crash)
         self._open()
         self._slot.active = lost.active
+
+    def _has_progressed(self, slot: Slot) -> bool:
+        """Whether something stays of what a slot has done: where there are commits, acks alone do not."""
+        if self._commits is not None:
+            return self._commits.has_committed
+        return any(task.counted().acked for task in slot.tasks.values())
 
     def replace(self, plan: Plan) -> None:
         """Close all tasks and open them anew, by another plan."""

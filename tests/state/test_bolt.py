@@ -4,7 +4,15 @@ import threading
 
 import pytest
 
-from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, LocalCluster, StormError, TopologyBuilder
+from pystorm_spark import (
+    BasicBolt,
+    Bolt,
+    InvalidTopologyError,
+    LocalCluster,
+    SlotLostError,
+    StormError,
+    TopologyBuilder,
+)
 from pystorm_spark.state import BaseStatefulBolt, IStatefulBolt, StatefulBolt
 from pystorm_spark.testing import CaptureBolt, FeederSpout
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
@@ -311,3 +319,36 @@ def test_a_value_that_cannot_be_kept_fails_its_tuple_and_no_other(cluster):
     assert feeder.tracker.failed == ["bad"]
     assert cluster.read_state("words", "count") == {"a": 1, "b": 1}
     assert "the value for key 'bad' cannot be kept in the state" in errors(cluster)[0]
+
+
+# Slots that are started anew.
+
+RESTART = {"topology.bolt.on.error": "restart", "topology.slot.max.restarts": 3}
+
+
+def test_acks_that_are_never_committed_do_not_keep_a_slot_alive_that_dies_again_and_again(cluster):
+    source = Source("a", "bad")
+    handle = run(cluster, counting(source), RESTART)
+    with pytest.raises(SlotLostError, match="a bad word"):
+        handle.await_termination(timeout=1)
+    assert source.calls.count(("execute", "bad")) == 4
+
+
+def test_a_slot_may_die_again_and_again_if_there_are_commits_in_between(cluster):
+    source = Source()
+    cluster.submit_topology("words", RESTART, counting(source, DiesOnce(source)))
+    for number in range(8):
+        source.add("a", f"bad {number}")
+        cluster.advance_time(2)
+    assert cluster.read_state("words", "count")["a"] >= 8
+    assert len(source.acked) == 16
+
+
+class DiesOnce(Count):
+    """Raises when a bad word comes for the first time."""
+
+    def execute(self, tup):
+        is_first = ("execute", tup["word"]) not in self.source.calls
+        super().execute(tup)
+        if is_first and tup["word"].startswith("bad"):
+            raise ValueError("a bad word")
