@@ -78,7 +78,12 @@ class PosixFiles:
                 with suppress(OSError):
                     temporary.unlink()
                 raise
-            self._sync()
+            try:
+                self._sync()
+            except OSError:  # who was told that it is not written does not look for it again
+                with suppress(OSError):
+                    path.unlink()
+                raise
         crash_point(step(name, "renamed"))
 
     def read(self, name: str) -> bytes:

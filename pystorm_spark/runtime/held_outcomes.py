@@ -11,6 +11,7 @@ from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.trees import Root
 
 IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
+MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
 MOST_HELD = 1 << 18  # roots of one spout task, if it has no limit of its own
 
 
@@ -95,7 +96,9 @@ class HeldOutcomes:
             return failed
         for root in failed:
             key = self._key(root.message_id)
-            self._failures[key] = self._failures.get(key, 0) + 1
+            self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
+        while len(self._failures) > MOST_FAILURES:
+            del self._failures[next(iter(self._failures))]
         self._failed.add(Outcomes.failed(failed))
         self.is_broken = True
         return []

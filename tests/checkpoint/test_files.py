@@ -102,3 +102,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(files, monkeypa
     assert repr(files.path("a.part")) in str(raised.value)
     assert files.names() == ["a.part"]
     assert files.read("a.part") == b"one"
+
+
+def test_a_new_file_that_may_not_stay_is_not_left_behind(files, monkeypatch):
+    def fail():
+        raise OSError(errno.EIO, "the disk does not answer")
+
+    monkeypatch.setattr(files, "_sync", fail)
+    with pytest.raises(CheckpointError, match="cannot be written: the disk does not answer"):
+        files.write("a.part", b"one")
+    assert files.names() == []
