@@ -24,6 +24,7 @@ from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
+from pystorm_spark.spark.fetching import LOST_SECS, TRIES
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.row_batches import column_kinds, quoted, row_batches
 from pystorm_spark.spark.wire import Address
@@ -34,8 +35,6 @@ CHUNK_ROWS = 500  # of a DataFrame of which nobody knows how large it is
 FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk; larger ones would be no faster
 MOST_BYTES = 8 << 20
 CHUNKS = 8  # for each task and batch, so that all have about the same to do
-TRIES = 3  # of a job; where the driver is the executor Spark itself gives a task only one
-LOST_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
 
 
 class Stopped(StormError):  # noqa: N818 - the topology ends, which is no error
