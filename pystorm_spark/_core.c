@@ -95,12 +95,13 @@ static PyObject *laid_out(PyObject *module, PyObject *cls)
 
 /* What the Python functions find in the globals of their modules. */
 
-static PyObject *SETTLED, *UNTRACKED, *DEFAULT_STREAM, *MOST_ROWS, *LARGE_BYTES;
+static PyObject *SETTLED, *TAKEN_BACK, *UNTRACKED, *DEFAULT_STREAM, *MOST_ROWS, *LARGE_BYTES;
 
 static const struct {
     const char *name;
     PyObject **place;
 } globals[] = {{"SETTLED", &SETTLED},
+               {"TAKEN_BACK", &TAKEN_BACK},
                {"UNTRACKED", &UNTRACKED},
                {"DEFAULT_STREAM", &DEFAULT_STREAM},
                {"MOST_ROWS", &MOST_ROWS},
@@ -574,7 +575,7 @@ static PyObject *bolt_emit(PyObject *const *args, Py_ssize_t count, PyObject *na
         return PYTHON;
     if (anchors != Py_None) {
         tree = IS(anchors, TUPLE) ? SLOT(anchors, TUPLE__tree) : NULL;
-        if (tree == NULL || tree == SETTLED || !IS_TREE(tree))
+        if (tree == NULL || tree == SETTLED || tree == TAKEN_BACK || !IS_TREE(tree))
             return PYTHON;
     }
     Py_INCREF(route); /* picking a port may run Python code */

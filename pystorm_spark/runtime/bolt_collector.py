@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
+from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
-from pystorm_spark.runtime.trees import UNTRACKED, join
+from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, join
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.tuple import SETTLED, Tree, Tuple, is_tick
@@ -81,6 +82,8 @@ class BoltCollector(OutputCollector):
             tree = anchors._tree  # only now: picking may call the user's own `__hash__`, which may do anything
             if tree is SETTLED:
                 raise self._settled_anchor(anchors)
+            if tree is TAKEN_BACK:
+                return self._emit_unusual(stream, anchors, values)
         if port is not None and port.append is not None:
             tup = Tuple()  # `new_tuple`, without the call
             tup.values = values
@@ -175,13 +178,16 @@ class BoltCollector(OutputCollector):
     def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
         route, values = self._task.checked(stream, values)
-        trees = self._trees(anchors)
+        taken_back, trees = self._shop.taken_back, self._trees(anchors)
         with self._shop.lock:
             ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
         out_tasks = [port.task_id for port in ports]
         row = self._task.row_for(route, ports, values)  # here, because it may raise
 
         def deliver() -> None:
+            if TAKEN_BACK in trees or (trees and taken_back != self._shop.taken_back):
+                self._give_up(trees)
+                return
             tree = join(trees) if ports else UNTRACKED
             try:
                 self._task.deliver(route, ports, values, tree, row)
@@ -195,6 +201,18 @@ class BoltCollector(OutputCollector):
 
         self._make(deliver)
         return out_tasks
+
+    def _give_up(self, trees: list[Tree]) -> None:
+        """What is emitted comes of a tuple that was taken back: send nothing, and have the others played again, too.
+
+        The bolt executes nothing more of what is taken back then: it would only hold that across the rollback again.
+        """
+        self._shop.outbox.why = IN_FLIGHT
+        live = [member for tree in trees for member in tree.members()]
+        for tree in live:
+            tree.fail()
+        if live:
+            self._task.drop_tracked()
 
     def _settle_unusual(self, tup: Tuple, verb: str) -> None:
         """Ack or fail with hooks, or from another thread."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from threading import get_ident
 from typing import Any
 
@@ -12,7 +13,7 @@ from pystorm_spark.errors import SerializationError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
-from pystorm_spark.runtime.trees import UNTRACKED, Tick
+from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -61,7 +62,19 @@ class Relieved(Exception):  # noqa: N818 - told to a thread, not an error
 class BoltTask(Task):
     """One instance of a bolt with its queue."""
 
-    __slots__ = ("_at", "_batch", "_execute", "_restart", "_ticks", "backlog", "bolt", "inbox", "is_apart")
+    __slots__ = (
+        "_at",
+        "_batch",
+        "_execute",
+        "_executing",
+        "_most_held",
+        "_restart",
+        "_ticks",
+        "backlog",
+        "bolt",
+        "inbox",
+        "is_apart",
+    )
 
     def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop, bolt: Bolt) -> None:
         super().__init__(task_id, component_id, conf, shop)
@@ -72,11 +85,16 @@ class BoltTask(Task):
         self.backlog: list[Tuple] = []  # taken out of the inbox, not yet executed from `_at` on
         self._at = 0
         self._batch = 1
+        self._executing: Iterator[Tuple] = iter(())  # what is left of the batch that is being executed
         self._ticks = 0  # in the queue
         self.is_apart = False  # being executed by a thread of its own
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
         self.committed = committed_of(bolt)
         self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
+        # With exactly-once it must be known what a user's bolt holds; those of the engine take it back themselves.
+        is_users = self.committed is None or isinstance(self.committed, DurableBolt)
+        is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
+        self._most_held = sys.maxsize if is_users and is_exactly_once else HELD_MEASURED
 
     def component(self) -> Any:
         return self.bolt.wrapped if isinstance(self.bolt, WrappingBolt) else self.bolt
@@ -102,11 +120,26 @@ class BoltTask(Task):
         return len(self.inbox) + len(self.backlog) - self._at
 
     def drop_tracked(self) -> None:
-        """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
+        """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay.
+
+        While a batch is executed that includes the rest of it.
+        """
         with self.shop.lock:
-            waiting = [*self.backlog[self._at :], *self.inbox]
+            rest = list(self._executing)
+            ticks = sum(tup._origin is TICK_ORIGIN for tup in rest)
+            self._ticks += ticks
+            self.stats.executed -= len(rest) - ticks
+            waiting = [*rest, *self.backlog[self._at :], *self.inbox]
             self.backlog, self._at = [], 0
             self.inbox[:] = [tup for tup in waiting if tup._tree is UNTRACKED or tup._origin is TICK_ORIGIN]
+
+    def take_back_held(self) -> None:
+        """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
+        held = list(self.collector.held)
+        self.collector.held.clear()
+        for tup in held:
+            if tup._tree is not SETTLED and tup._tree is not UNTRACKED and tup._origin is not TICK_ORIGIN:
+                tup._tree = TAKEN_BACK
 
     def tick(self, rate_secs: float) -> None:
         """Queue a tick behind the data."""
@@ -148,11 +181,12 @@ class BoltTask(Task):
         collector, stats = self.collector, self.stats
         # Held tuples that are settled now have their own latency: `_released` counts them.
         others = collector.acked + collector.failed - stats.process_count
+        self._executing = left = iter(batch)
         try:
             if collector.watched or self.shop.before:
-                self._execute_watched(batch)
+                self._execute_watched(left)
             else:
-                self._execute_all(batch)
+                self._execute_all(left)
         except SlotCrash as crash:
             done = batch[: batch.index(crash.tup) + 1]
             stats.executed += len(done) - self._ticks_in(done)
@@ -167,7 +201,7 @@ class BoltTask(Task):
         settled = collector.acked + collector.failed - stats.process_count - others
         stats.process_secs += took / count * settled
         stats.process_count += settled
-        if settled < count and len(collector.held) < HELD_MEASURED:
+        if settled < count and len(collector.held) < self._most_held:
             collector.held.update((tup, began) for tup in batch if tup._tree is not SETTLED)
         return ended
 
@@ -190,9 +224,8 @@ class BoltTask(Task):
             self.backlog, self._at = [], 0
         return batch
 
-    def _execute_all(self, batch: list[Tuple]) -> None:
+    def _execute_all(self, left: Iterator[Tuple]) -> None:
         execute = self._execute
-        left = iter(batch)
         while True:
             try:
                 for tup in left:
@@ -201,14 +234,14 @@ class BoltTask(Task):
             except BaseException as exc:
                 self._failed(tup, exc)
 
-    def _execute_watched(self, batch: list[Tuple]) -> None:
-        for tup in batch:
+    def _execute_watched(self, left: Iterator[Tuple]) -> None:
+        for tup in left:
             if self.shop.before is not None:
                 self.shop.before(self, tup)
             if self.debug:
                 log.info("%s:%d executes %r", self.component_id, self.task_id, tup)
             began = self.clock.monotonic()
-            self._execute_all([tup])
+            self._execute_all(iter((tup,)))
             if not is_tick(tup):
                 info = BoltExecuteInfo(tup, self.task_id, 1000 * (self.clock.monotonic() - began))
                 for hook in self.task_hooks:
@@ -242,7 +275,8 @@ class BoltTask(Task):
 
     def rotate(self) -> None:
         """A message timeout has passed: what is still held is not measured any more."""
-        self.collector.held.clear()
+        if self._most_held == HELD_MEASURED:
+            self.collector.held.clear()
 
     def counted(self) -> TaskStats:
         stats = super().counted()

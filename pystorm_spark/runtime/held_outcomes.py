@@ -95,6 +95,8 @@ class HeldOutcomes:
         if not self.is_exactly_once or not failed:
             return failed
         for root in failed:
+            if root.why == IN_FLIGHT:  # which is no fault of its own
+                continue
             key = self._key(root.message_id)
             self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
         while len(self._failures) > MOST_FAILURES:

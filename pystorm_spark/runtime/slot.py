@@ -72,7 +72,6 @@ class Slot:
         self.clock = clock
         self.active = False
         self.paused = False  # by back-pressure: some slot has more than it can take
-        self.resting = False  # until a commit: nothing new shall begin
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self.outbox = Outbox(rng, codec)
@@ -271,15 +270,34 @@ class Slot:
 
         States go back to the last commit, and all that has happened since fails, too.
         """
+        self.shop.run_posted()  # by threads, before this: it is dropped with the rest
         self.arrivals.clear()
         self.outbox.clear()
         self.resting = False
         if self.commits is not None:
             for bolt in self.bolts:
                 bolt.drop_tracked()
+            if self.commits.is_exactly_once:
+                self._take_back_held()
             self.commits.rollback()
         for spout in self.spouts:
             spout.fail_pending()
+
+    def _take_back_held(self) -> None:
+        self.shop.taken_back += 1
+        for bolt in self.bolts:
+            bolt.take_back_held()
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing new shall begin, until a commit."""
+        return self.shop.resting
+
+    @resting.setter
+    def resting(self, resting: bool) -> None:
+        self.shop.resting = resting
+        if not resting and self.shop.has_posted():
+            self.shop.wake()
 
     def inbox_bytes(self) -> int:
         """The size of what has been delivered and not yet been taken in."""
@@ -340,6 +358,8 @@ class Slot:
             collector.short_way = False
 
     def _has_room(self) -> bool:
+        if self.commits is not None and self.commits.is_broken():  # all that begins now would be taken back
+            return False
         if self.paused or self.resting or self.arrivals.is_waiting() or self.outbox.waiting_bytes() > OUTBOX_BYTES:
             return False
         return self._queued() < BACKLOG

@@ -128,7 +128,10 @@ class SpoutCollector(SpoutOutputCollector):
         self.short_way = False
 
     def _is_new(self, message_id: Any) -> bool:
-        return self.tracking and self._task.held is not None and self._task.held.is_new(message_id)
+        """Whether to execute a message as any other; not from another thread, which may not see that the slot rests."""
+        if not self.tracking or get_ident() != self._shop.thread:
+            return False
+        return self._task.held is not None and self._task.held.is_new(message_id)
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
@@ -153,7 +156,7 @@ class SpoutCollector(SpoutOutputCollector):
         else:
             self.posted += 1
             self.short_way = False
-            self._shop.post(launch_posted)
+            self._shop.post_beginning(launch_posted)
         return out_tasks
 
 

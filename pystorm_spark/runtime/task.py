@@ -46,6 +46,7 @@ class Workshop:
     """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
 
     __slots__ = (
+        "_beginnings",
         "_pool",
         "_posted",
         "before",
@@ -56,7 +57,9 @@ class Workshop:
         "lock",
         "now",
         "outbox",
+        "resting",
         "running",
+        "taken_back",
         "thread",
         "wake",
     )
@@ -75,7 +78,10 @@ class Workshop:
             None  # told of calls of user code, see `before_calls`
         )
         self.lock = Lock()  # held by other threads while they route and post
+        self.resting = False  # until a commit: nothing new shall begin
+        self.taken_back = 0  # how often all that was not committed was undone, with exactly-once
         self._posted: deque[Callable[[], None]] = deque()
+        self._beginnings: deque[Callable[[], None]] = deque()  # posted, too, and kept while the slot rests
         self._pool: Executor | None = None
 
     def enter(self) -> bool:
@@ -106,15 +112,29 @@ class Workshop:
         self._posted.append(call)
         self.wake()
 
+    def post_beginning(self, call: Callable[[], None]) -> None:
+        """The same for a call that begins a tree, which waits while the slot rests."""
+        self._beginnings.append(call)
+        self.wake()
+
     def has_posted(self) -> bool:
-        return bool(self._posted)
+        return bool(self._posted or self._beginnings)
 
     def run_posted(self) -> bool:
         """Make the posted calls; whether there were any."""
-        ran = bool(self._posted)
-        while self._posted:
-            self._posted.popleft()()
+        ran = _run_all(self._posted)
+        if not self.resting:
+            ran |= _run_all(self._beginnings)
         return ran
+
+
+def _run_all(calls: deque[Callable[[], None]]) -> bool:
+    """Make the calls that are there now: threads that post without a pause must not keep the slot for ever."""
+    waiting = len(calls)
+    for _ in range(waiting):
+        if calls:  # one of them may have made the others
+            calls.popleft()()
+    return waiting > 0
 
 
 class Task:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 laid_out(Tuple)
 laid_out(Tree)
 UNTRACKED = NoTree()
+TAKEN_BACK = NoTree()  # the tree of a tuple that a bolt has held across a rollback: what comes of it must not count
 
 
 @laid_out

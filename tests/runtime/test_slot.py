@@ -929,3 +929,31 @@ def test_calls_of_user_code_are_told_before_they_are_made():
     assert ("bolt", "root") in calls
     assert ("spout", None) in calls
     assert ("bolt", "untold") not in calls
+
+
+# Resting.
+
+
+def test_what_a_thread_emits_begins_when_the_slot_rests_no_more():
+    mesh = web_mesh(slots=1)
+    (slot,) = mesh.slots
+    slot.resting = True
+    thread = Thread(target=mesh.spout().emit, args=("root", mesh.tasks("bolt")[0]), kwargs={"message_id": "id"})
+    thread.start()
+    thread.join()
+    mesh.settle()
+    assert mesh.bolt().seen == []
+    slot.resting = False
+    mesh.settle()
+    assert mesh.bolt().seen == ["root"]
+
+
+def test_a_slot_is_woken_for_what_threads_have_emitted_while_it_rested():
+    mesh = web_mesh(slots=1)
+    (slot,) = mesh.slots
+    slot.resting = True
+    slot.shop.post_beginning(lambda: None)
+    woken = []
+    slot.on_wake(lambda: woken.append(True))
+    slot.resting = False
+    assert woken

@@ -2,12 +2,13 @@
 
 import json
 import threading
-from collections import namedtuple
+import time
+from collections import Counter, namedtuple
 from dataclasses import make_dataclass
 
 import pytest
 
-from pystorm_spark import Bolt, StormError, TopologyBuilder, is_tick
+from pystorm_spark import Bolt, LocalCluster, StormError, TopologyBuilder, is_tick
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
 
 
@@ -371,3 +372,90 @@ class HoldsSecond(Count):
         self.state.put("a", self.state.get("a", 0) + 1)
         if not acked:
             self.collector.ack(tup)
+
+
+# Tuples that bolts hold, and threads.
+
+
+class Joins(Bolt):
+    """Passes words on in threes, as one tuple that is anchored to all of them, and what is left when a tick comes."""
+
+    outputs = ("word",)
+
+    def component_configuration(self):
+        return {"topology.tick.tuple.freq.secs": 3}
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.held = []
+
+    def execute(self, tup):
+        if not is_tick(tup):
+            self.held.append(tup)
+        if len(self.held) == 3 or (is_tick(tup) and self.held):
+            self.collector.emit([" ".join(held["word"] for held in self.held)], anchors=self.held)
+            for held in self.held:
+                self.collector.ack(held)
+            self.held = []
+
+
+class CountsEach(Count):
+    """Counts the words of a text; the first text of all fails when it was counted."""
+
+    def execute(self, tup):
+        for word in tup["word"].split():
+            self.state.put(word, self.state.get(word, 0) + 1)
+        is_first = not any(call[0] == "execute" for call in self.source.calls)
+        self.note("execute", tup["word"])
+        self.collector.fail(tup) if is_first else self.collector.ack(tup)
+
+
+@pytest.mark.parametrize("words", ["abcd", "abcde", "abc", "abcdefghijklmnop"])
+@pytest.mark.parametrize("holds", [Pairs, Joins])
+def test_what_a_bolt_has_held_across_a_rollback_is_not_counted(cluster, words, holds):
+    source = Source(*words)
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("holds", holds()).shuffle_grouping("words")
+    builder.set_bolt("count", CountsEach(source)).shuffle_grouping("holds")
+    run(cluster, builder.create_topology(), **{"topology.max.replays": 1})
+    cluster.advance_time(30)
+    assert count(cluster) == dict.fromkeys(words, 1)
+    assert sorted(source.acked) == list(range(len(words)))
+    assert cluster.topology_info("words").pending == 0
+
+
+class Threaded(Replaying):
+    """Emits in a thread of its own, without a pause; what failed, too."""
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.closing = threading.Event()
+        self.thread = threading.Thread(target=self.emit_all)
+        self.thread.start()
+
+    def emit_all(self):
+        while not self.closing.is_set():
+            super().next_tuple()
+
+    def next_tuple(self):
+        pass
+
+    def close(self):
+        self.closing.set()
+        self.thread.join()
+
+
+def test_what_a_spout_emits_in_a_thread_of_its_own_waits_for_the_commit():
+    words = [f"word {number % 50}" for number in range(20_000)]
+    source = Source(*words)
+    topology = counting(source, FailsFirst(source, "word 7"), spout=Threaded(source))
+    with LocalCluster() as cluster:
+        conf = {**EXACTLY_ONCE, "topology.state.checkpoint.interval.ms": 20}
+        cluster.submit_topology("words", conf, topology)
+        deadline = time.monotonic() + 60
+        while len(source.acked) < len(words):
+            assert time.monotonic() < deadline, f"{len(source.acked)} are acked"
+            time.sleep(0.01)
+        assert (count(cluster), len(source.acked)) == (Counter(words), len(words))
+    assert len([call for call in source.calls if call[0] == "pre_commit"]) > 1
