@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 from pystorm_spark.core import compiled
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.room import QUEUED
 from pystorm_spark.runtime.trees import Root
 
 IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
+BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that are no fault of the message, and do not count
 MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
 MOST_HELD = 1 << 18  # roots of one spout task, if it has no limit of its own
 
@@ -95,7 +97,7 @@ class HeldOutcomes:
         if not self.is_exactly_once or not failed:
             return failed
         for root in failed:
-            if root.why == IN_FLIGHT:  # which is no fault of its own
+            if root.why in BLAMELESS:
                 continue
             key = self._key(root.message_id)
             self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest

@@ -12,6 +12,7 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
+from pystorm_spark.runtime.room import Room
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.spout_collector import SpoutCollector
@@ -28,7 +29,6 @@ FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the lo
 LONGEST_PAUSE_SECS = 5.0
 BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
 MAX_BURST = 256  # calls of next_tuple between two looks at the clock
-TIMED_OUT = "timed out"
 
 
 @laid_out
@@ -52,8 +52,9 @@ class SpoutTask(Task):
         self.held = held  # where acks wait for commits
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
         self.collector: SpoutCollector = SpoutCollector(self)
-        limit: int | None = conf["topology.max.spout.pending"]
-        self._limit: int = limit or (sys.maxsize if held is None else MOST_HELD)
+        limit: int = conf["topology.max.spout.pending"] or (sys.maxsize if held is None else MOST_HELD)
+        is_played_again = isinstance(spout, BatchSpout) or (held is not None and held.is_exactly_once)
+        self._room = Room(limit, conf["topology.message.timeout.secs"], adapts=is_played_again)
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
         self._left: dict[int, Root] = {}  # {root id: root whose tree has left the slot}
@@ -98,7 +99,7 @@ class SpoutTask(Task):
         self.shop.running = self
         before = collector.emits
         newest = self.pending.newest
-        room = self._limit - (len(self.pending) - len(newest))
+        room = self._room.size - (len(self.pending) - len(newest))
         if self.held is not None:
             room -= len(self.held)
         empty = 0
@@ -130,7 +131,7 @@ class SpoutTask(Task):
 
     def wants_commit(self) -> bool:
         """Whether so much waits for a commit that there will soon be no room for more."""
-        return self.held is not None and 2 * len(self.held) >= self._limit
+        return self.held is not None and 2 * len(self.held) >= self._room.size
 
     def next_poll(self) -> float:
         """When the spout may be called again, if an exception has paused it; else 0."""
@@ -238,9 +239,13 @@ class SpoutTask(Task):
 
     def rotate(self) -> None:
         """A message timeout has passed: what was pending before the last one fails."""
-        for root in self.pending.rotate():
+        expired, now = self.pending.rotate(), self.clock.monotonic()
+        if expired and self._room.adapts:
+            under_way = len(expired) + len(self.pending) + len(self.held or ())
+            self._room.narrow(under_way, f"{self.component_id}:{self.task_id}")
+        for root in expired:
             self._close(root)
-            root.why = TIMED_OUT
+            root.why = self._room.why_timed_out(root.emitted_at, now)
             self._failed.append(root)
         self.collector.bucket = self.pending.newest
         self._ledger.rotate()
@@ -271,6 +276,8 @@ class SpoutTask(Task):
             return False
         acked, self.acked = self.acked, []
         failed, self._failed = self._failed, []
+        if acked and self._room.adapts:
+            self._room.note_done(len(acked), acked[-1].emitted_at, self.clock.monotonic())
         if self.held is not None:
             failed, acked = self.held.keep(acked, failed), []
         if acked:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pystorm_spark.errors import SerializationError, StormError
 from pystorm_spark.runtime.arrow_rows import ArrowRows
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
+from pystorm_spark.runtime.held_outcomes import BLAMELESS
 from pystorm_spark.runtime.spout_collector import emit_numbered
 from pystorm_spark.spark.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector
@@ -189,7 +189,7 @@ class FedSpout(BatchSpout):
 
     def fail(self, message_id: RowId) -> None:
         why = self._collector.why
-        if why != IN_FLIGHT:  # which is no fault of the row
+        if why not in BLAMELESS:
             failures = self._failures[message_id] = self._failures.get(message_id, 0) + 1
             if self._limit is not None and failures > self._limit:
                 self._bury(message_id, self._row(message_id), why)

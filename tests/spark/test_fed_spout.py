@@ -5,7 +5,8 @@ import pytest
 from pystorm_spark import LocalCluster, TopologyBuilder
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.spout_task import IN_FLIGHT
+from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
+from pystorm_spark.runtime.room import QUEUED
 from pystorm_spark.spark.fed_spout import Chunk, FedSpout
 from pystorm_spark.testing import RecordingCollector
 
@@ -227,10 +228,11 @@ def test_a_row_that_fails_too_often_is_a_dead_letter_and_counts_as_done(fed):
     assert fed.spout.dead_rows(2) is None
 
 
-def test_what_was_in_flight_when_a_slot_was_lost_does_not_count_against_the_row(fed):
+@pytest.mark.parametrize("why", [IN_FLIGHT, QUEUED])
+def test_what_is_no_fault_of_a_row_does_not_count_against_it(fed, why):
     fed.spout.stage(1, 0, 100, 0, packed([1]))
     fed.spout.release(0, 1, [(0, 100, 1)])
-    fed.collector.why = IN_FLIGHT
+    fed.collector.why = why
 
     for _ in range(5):
         ((row_id, _),) = fed.emitted()

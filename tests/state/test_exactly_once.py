@@ -35,6 +35,13 @@ def run(cluster, topology, **conf):
     cluster.wait_until_idle()
 
 
+def wait_for_acks(source, number):
+    deadline = time.monotonic() + 60
+    while len(source.acked) < number:
+        assert time.monotonic() < deadline, f"{len(source.acked)} are acked"
+        time.sleep(0.01)
+
+
 def count(cluster):
     return cluster.read_state("words", "count")
 
@@ -453,9 +460,26 @@ def test_what_a_spout_emits_in_a_thread_of_its_own_waits_for_the_commit():
     with LocalCluster() as cluster:
         conf = {**EXACTLY_ONCE, "topology.state.checkpoint.interval.ms": 20}
         cluster.submit_topology("words", conf, topology)
-        deadline = time.monotonic() + 60
-        while len(source.acked) < len(words):
-            assert time.monotonic() < deadline, f"{len(source.acked)} are acked"
-            time.sleep(0.01)
+        wait_for_acks(source, len(words))
         assert (count(cluster), len(source.acked)) == (Counter(words), len(words))
     assert len([call for call in source.calls if call[0] == "pre_commit"]) > 1
+
+
+# Time-outs.
+
+
+class Slow(Count):
+    def execute(self, tup):
+        time.sleep(0.002)
+        super().execute(tup)
+
+
+def test_messages_in_a_queue_that_is_longer_than_the_timeout_are_counted_in_the_end(caplog):
+    words = [f"word {number}" for number in range(200)]
+    source = Source(*words)
+    with LocalCluster() as cluster:
+        conf = {**EXACTLY_ONCE, "topology.message.timeout.secs": 0.1, "topology.max.replays": 0}
+        cluster.submit_topology("words", conf, counting(source, Slow(source)))
+        wait_for_acks(source, len(words))
+        assert count(cluster) == dict.fromkeys(words, 1)
+    assert "of 200 messages under way some have timed out after 0.1 s; at most 100 are let in" in caplog.text
