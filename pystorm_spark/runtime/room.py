@@ -45,7 +45,7 @@ class Room:
         self.size = min(self.size, under_way) // 2
         log.warning(
             "%s: of %d messages under way some have timed out after %g s; at most %d are let in until they are done in "
-            "time; set topology.max.spout.pending or topology.message.timeout.secs so that a queue takes less than that",
+            "time; set topology.max.spout.pending or topology.message.timeout.secs so that a queue takes less",
             who,
             under_way,
             self._timeout_secs,
