@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.keying import HASH_KEY, NO_KEYING, Keying
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import Part
@@ -105,6 +106,11 @@ class CommitLog:
         return shlex.join(
             ["python", "-m", "pystorm_spark.repartition", checkpoint, self._topology, component, str(tasks)]
         )
+
+
+def refuse_loss(files: Files, topology: str) -> None:
+    """Refuse a topology without anything to commit where its checkpoint holds state, or is damaged."""
+    CommitLog(CheckpointStore(files, topology), topology, [])
 
 
 def _counted(slots: Sequence[Sequence[TaskKey]]) -> dict[str, int]:

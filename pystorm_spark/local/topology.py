@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from pystorm_spark.checkpoint.commit_log import refuse_loss
 from pystorm_spark.checkpoint.dead_letters import DeadLetters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.lock import CheckpointLock
@@ -52,6 +53,8 @@ class LocalTopology:
         if plan.committed_bolts:
             self._files = PosixFiles(self._folder / "state") if self._folder is not None else MemoryFiles()
             self._commits = self._make_commits()
+        elif self._folder is not None and (self._folder / "state").exists():
+            refuse_loss(PosixFiles(self._folder / "state"), name)
 
     def check_components(self) -> None:
         """Build the slot without opening anything, so that what cannot be loaded is known at once."""

@@ -19,6 +19,7 @@ import cloudpickle
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
+from pystorm_spark.checkpoint.commit_log import refuse_loss
 from pystorm_spark.cluster import (
     Tally,
     state_not_open,
@@ -58,6 +59,8 @@ class Run:
     ) -> None:
         check_open_files(plan.slots)
         self._checkpoint = Checkpoint(plan, checkpoint, self._write_rows) if plan.committed_bolts else None
+        if self._checkpoint is None and "state" in checkpoint.folders():
+            refuse_loss((checkpoint / "state").files(), plan.conf["topology.name"])
         self.failure: BaseException | None = None  # why a slot could not start
         self.cause: BaseException | None = None  # the same, or what has crashed a slot, whichever came last
         self.jobs = 0

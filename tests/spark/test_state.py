@@ -75,6 +75,16 @@ def test_killing_a_topology_commits(start, journal):
     assert (acked(journal), journal.noted("committed")) == (set(range(40)), ["1", "1"])
 
 
+def test_a_topology_without_the_stateful_bolt_of_its_checkpoint_is_refused(start, journal):
+    cluster = start()
+    cluster.submit_topology("counting", CONF, counting(10, journal))
+    wait_for_acks(journal, 10)
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Replayed(10, journal))
+    with pytest.raises(CheckpointError, match=r"holds state of 'count', which the .* there is none; name another"):
+        start().submit_topology("counting", CONF, builder.create_topology())
+
+
 def test_a_checkpoint_that_nobody_named_goes_with_its_topology(cluster, journal):
     cluster.submit_topology("counting", CONF, counting(10, journal))
     wait_for_acks(journal, 10)

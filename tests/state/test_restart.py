@@ -249,6 +249,15 @@ def test_a_stateful_bolt_that_is_gone_is_refused(start):
         start().submit_topology("words", None, builder.create_topology())
 
 
+def test_the_only_stateful_bolt_that_is_gone_is_refused(start):
+    run(start(), Source("a"))
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(Source()))
+    builder.set_bolt("count", print).shuffle_grouping("words")
+    with pytest.raises(CheckpointError, match=r"holds state of 'count', which the .* there is none; name another"):
+        start().submit_topology("words", None, builder.create_topology())
+
+
 def test_another_stateful_bolt_may_come(start):
     source = Source("a")
     run(start(), source)
