@@ -117,6 +117,11 @@ class HadoopFolder:
         with self.told(name, "cannot be removed"):
             self._system.delete(self._path(name), False)
 
+    def remove_all(self) -> None:
+        """Remove the folder with all that is in it; it may be gone already."""
+        with self.told("", "cannot be removed"):
+            self._system.delete(self._folder, True)
+
     def has(self, name: str = "") -> bool:
         """Whether a file is here; without a name, whether the folder itself is."""
         with self.told(name, "cannot be read"):

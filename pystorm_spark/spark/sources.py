@@ -33,6 +33,7 @@ from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import RowsLost, Shelves
+from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.session import query_settings
 from pystorm_spark.spark.slots import Slots
@@ -114,11 +115,12 @@ class Source:
         return SourceQuery(self, feeder, token, name, on_error)
 
     def write_dead_letters(self, batch: int, shares: Mapping[int, Share], token: bytes, slots: Slots) -> None:
-        """A re-run of the batch writes its dead letters over those of the first run."""
+        """Write the dead letters of a batch, over those that it may have left when it was run before."""
         dead = {task: share for task, share in shares.items() if share.dead}
-        if not dead:
-            return
         place = self.dead_letters / f"batch={batch}"
+        if not dead:
+            HadoopFolder(self.session, place.uri).remove_all()
+            return
 
         def write(rows: RDD[Any]) -> None:
             letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
@@ -171,6 +173,7 @@ class SourceQuery:
         self._token = token
         self._on_error = on_error
         self._error: BaseException | None = None
+        self._may_run_again = True  # the batch: only the first one of a query can have been begun before
         self._stopping: threading.Thread | None = None
         offsets = source.place / "offsets"
         # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
@@ -200,11 +203,13 @@ class SourceQuery:
     def _are_dead_letters_written(self, batch: int, shares: Mapping[int, Share]) -> bool:
         """Write them; False if some were lost with their slot, and the share of a task must be fed again."""
         try:
-            self._source.write_dead_letters(batch, shares, self._token, self._feeder.driver)
+            if self._may_run_again or any(share.dead for share in shares.values()):
+                self._source.write_dead_letters(batch, shares, self._token, self._feeder.driver)
         except RowsLost:
             if not any(share.is_lost() for share in shares.values()):
                 raise
             return False
+        self._may_run_again = False
         return True
 
     def _await_stop(self) -> None:

@@ -217,6 +217,21 @@ def test_what_dies_while_dead_letters_are_fetched_loses_none(spark, journal, fil
     assert letter.row.number == 5
 
 
+def test_dead_letters_of_a_batch_that_runs_again_without_any_are_removed(spark, journal, files, tmp_path):
+    files.put(range(10))
+    checkpoint = tmp_path / "checkpoint"
+    topology = counting(files.read, journal, FailsOn(5, 1, str(tmp_path / "failures")))
+    for is_again in (False, True):
+        with SparkCluster(spark, checkpoint) as cluster:
+            cluster.submit_topology("poison", {**TWO_SLOTS, "topology.max.replays": 0}, topology)
+            wait_until(lambda: committed(checkpoint, "poison") == {0})
+        assert (checkpoint / "poison" / "dead-letters" / "rows" / "batch=0").exists() is not is_again
+        for path in (checkpoint / "poison").rglob("commits/*0*"):  # as if the crash came before Spark's own commit
+            path.unlink()
+
+    assert set(numbers(journal)) == set(range(10))
+
+
 def test_who_has_named_no_checkpoint_is_told_that_dead_letters_do_not_stay(cluster, journal, files, tmp_path, caplog):
     files.put(range(3))
     conf = {**TWO_SLOTS, "topology.max.replays": 0}
