@@ -31,8 +31,8 @@ from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
 
-CHUNK_ROWS = 500  # of a DataFrame of which nobody knows how large it is
-FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk; larger ones would be no faster
+FIRST_ROWS = 128  # of a chunk, as long as nobody knows how large rows are: they may be a megabyte each
+FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk, unless they are large; more would be no faster
 MOST_BYTES = 8 << 20
 CHUNKS = 8  # for each task and batch, so that all have about the same to do
 
@@ -65,36 +65,35 @@ class Handing:
         for number, (count, chunk) in enumerate(self._chunks(rows)):
             task = self.tasks[(partition + number) % len(self.tasks)]
             if reached and task in self.addresses:
-                packed = self._packed(chunk)
-                request = ["feed", task, self.round_, partition, attempt, number, [first, count, packed, self.kinds]]
+                request = ["feed", task, self.round_, partition, attempt, number, [first, count, chunk, self.kinds]]
                 reached = ask(self.addresses[task], self.token, request)[0] == "ok"
                 counts = got.setdefault(task, [0, 0, 0])
                 counts[0] += 1
                 counts[1] += count
-                counts[2] += len(packed)
+                counts[2] += len(chunk)
             first += count
         yield partition, attempt, got if reached else None
 
-    def _chunks(self, rows: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """(how many rows, and these) of each chunk."""
+    def _chunks(self, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
+        """(how many rows, and these packed) of each chunk."""
         if self.kinds:
-            yield from ((row_count(batch), batch) for batch in rows)
+            yield from ((row_count(batch), bytes(batch)) for batch in rows)
             return
-        left = iter(rows)
-        while chunk := list(itertools.islice(left, self.chunk_rows)):
-            yield len(chunk), chunk
-
-    def _packed(self, chunk: Any) -> bytes:
-        if self.kinds:
-            return bytes(chunk)
-        codec = ValueCodec()
-        return codec.pack_rows([codec.pack(row) for row in chunk])
+        codec, chunk, size = ValueCodec(), list[bytes](), 0
+        for row in rows:
+            chunk.append(codec.pack(row))
+            size += len(chunk[-1])
+            if len(chunk) == self.chunk_rows or size >= MOST_BYTES:
+                yield len(chunk), codec.pack_rows(chunk)
+                chunk, size = [], 0
+        if chunk:
+            yield len(chunk), codec.pack_rows(chunk)
 
 
 class Rows:
     """The rows that are fed, as often as that is needed."""
 
-    def __init__(self, df: DataFrame, fields: Sequence[str], chunk_rows: int = CHUNK_ROWS) -> None:
+    def __init__(self, df: DataFrame, fields: Sequence[str], chunk_rows: int = FIRST_ROWS) -> None:
         self._df = df.select([F.col(quoted(field)) for field in fields])
         self.chunk_rows = chunk_rows
         self.kinds = column_kinds(self._df)
@@ -158,10 +157,10 @@ class Feeder:
         shares = self._shares.values()
         rows = sum(share.rows for share in shares)
         if not rows:
-            return CHUNK_ROWS
+            return FIRST_ROWS
         row_bytes = sum(share.size for share in shares) / rows
-        fitting = min(rows // (CHUNKS * len(self._tasks)), int(MOST_BYTES / row_bytes))
-        return max(FEWEST_ROWS, min(MOST_ROWS, fitting))
+        even = min(MOST_ROWS, max(FEWEST_ROWS, rows // (CHUNKS * len(self._tasks))))
+        return max(1, min(even, int(MOST_BYTES / row_bytes)))
 
     def on_settled(self, link: SlotLink, message: dict[str, Any]) -> None:
         """A task has settled its share; called in the threads that listen to slots."""

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.feeding import Feeder, Rows, Stopped
+from pystorm_spark.spark.feeding import MOST_BYTES, Feeder, Handing, Rows, Stopped
 from pystorm_spark.spark.row_batches import SIZE_KEY
 from pystorm_spark.spark.wire import Address
 
@@ -198,17 +198,27 @@ def test_the_end_of_the_topology_ends_a_batch_with_an_error():
         pytest.param(8_000, 80_000, 1_000, id="every task gets several chunks"),
         pytest.param(1_000_000, 10**7, 4_000, id="no chunk is very large"),
         pytest.param(1_000_000, 10**10, 838, id="nor has it very many bytes"),
-        pytest.param(10, 10**9, 100, id="large rows"),
-        pytest.param(0, 0, 500, id="nothing is known"),
+        pytest.param(1_000, 5 * 10**8, 16, id="large rows"),
+        pytest.param(10, 10**9, 1, id="very large rows"),
+        pytest.param(0, 0, 128, id="nothing is known"),
     ],
 )
 def test_the_size_of_chunks_follows_the_last_batch(count, size, wanted):
     feeds = feeder(settled(3), settled(4))
-    assert feeds.chunk_rows() == 500
+    assert feeds.chunk_rows() == 128
 
     feeds.feed(ScriptedRows(count=count, size=size), 0)
 
     assert feeds.chunk_rows() == wanted
+
+
+def test_a_chunk_of_rows_that_are_not_arrow_batches_ends_where_it_is_large():
+    handing = Handing(1, b"token", kinds="", chunk_rows=3, tasks=(3, 4), addresses={})
+    rows = [[b"small"]] * 4 + [[bytes(MOST_BYTES)], [b"small"]]
+
+    counts = [count for count, _ in handing._chunks(rows)]
+
+    assert counts == [3, 2, 1]
 
 
 @pytest.mark.spark
