@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from pystorm_spark.checkpoint.files import Files
-from pystorm_spark.checkpoint.keying import Keying
+from pystorm_spark.checkpoint.keying import HASH_KEY, Keying
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.section import keys_of, live_entries, section_of
@@ -84,6 +84,7 @@ def _dealt(files: Files, last: Manifest, places: _Places, tasks: int) -> list[li
     held = [TaskKey(places.component, index) for index in range(last.tasks[places.component])]
     sections = read_sections(files, last.needed(held), held)
     dealt: list[list[bytes]] = [[] for _ in range(tasks)]
+    seen: list[set[Any]] = [set() for _ in range(tasks)]
     for task in held:
         for key, entry in live_entries(sections.pop(task, ()), keys_of(ValueCodec())).items():
             values = places.values(key)
@@ -92,7 +93,14 @@ def _dealt(files: Files, last: Manifest, places: _Places, tasks: int) -> list[li
                     f"the key {key!r} of {places.component!r} is in task {task.index}, where tuples with {values!r} do "
                     f"not go: the keys of this state are not what its input is grouped on; {BY_HAND}"
                 )
-            dealt[places.index(key, values, tasks)].append(entry)
+            target = places.index(key, values, tasks)
+            if key in seen[target]:  # 1 and 1.0 have tasks of their own in Java, and are one key in a task
+                raise CheckpointError(
+                    f"the key {key!r} of {places.component!r} is in several tasks, as equal numbers of different types "
+                    f"may be with {HASH_KEY}: java, and task {target} can have it once only"
+                )
+            seen[target].add(key)
+            dealt[target].append(entry)
     return dealt
 
 

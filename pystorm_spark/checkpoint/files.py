@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -16,6 +17,9 @@ from pystorm_spark.errors import CheckpointError
 
 # A name, and what is behind it while the file is being written.
 OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
+
+
+ABOVE = 2  # folders above that of a state: its topology's, and the checkpoint itself
 
 
 class ReadableFiles(Protocol):
@@ -54,16 +58,17 @@ def step(name: str, done: str) -> str:
 class PosixFiles:
     """The files of a checkpoint in a folder of this user, which is made if it is missing.
 
-    A state may hold pickled values, and they are code: what another user could have written is not read.
+    A state may hold pickled values, and they are code: what another user could have written is not read, and neither is
+    what is in a folder that another user could have put in the place of this one.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         with _told(folder, "cannot be used"):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
+            make_folder(folder)
             _refuse_strangers(folder, os.stat(folder))
+            for above in folder.parents[:ABOVE]:
+                _refuse_strangers(above, os.stat(above), is_above=True)
             os.listdir(folder)
 
     def write(self, name: str, data: bytes) -> None:
@@ -79,7 +84,7 @@ class PosixFiles:
                     temporary.unlink()
                 raise
             try:
-                self._sync()
+                _sync(self._folder)
             except OSError:  # who was told that it is not written does not look for it again
                 with suppress(OSError):
                     path.unlink()
@@ -124,12 +129,25 @@ class PosixFiles:
             raise CheckpointError(f"{name!r} is no name of a checkpoint's file, in {str(self._folder)!r}")
         return self._folder / name
 
-    def _sync(self) -> None:
-        handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, for its owner only, and those above it that are missing; what is made stays there."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _write_new(path: Path, data: bytes) -> None:
@@ -148,10 +166,14 @@ def _told(path: Path, problem: str) -> Iterator[None]:
         raise CheckpointError(f"the checkpoint {str(path)!r} {problem}: {exc.strerror or exc}") from exc
 
 
-def _refuse_strangers(path: Path, status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
+def _refuse_strangers(path: Path, status: os.stat_result, is_above: bool = False) -> None:
+    """Refuse what others could have written; of a folder above, what others could have put others into.
+
+    Root may do that anyway, and in a folder like `/tmp`, which is sticky, nobody else may.
+    """
+    if status.st_uid != os.geteuid() and not (is_above and status.st_uid == 0):
         problem = f"belongs to the user {status.st_uid}, not to {os.geteuid()}"
-    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (is_above and status.st_mode & stat.S_ISVTX):
         problem = f"can be written by others (its mode is {stat.S_IMODE(status.st_mode):04o})"
     else:
         return

@@ -10,6 +10,7 @@ import socket
 import weakref
 from pathlib import Path
 
+from pystorm_spark.checkpoint.files import make_folder
 from pystorm_spark.errors import CheckpointError, StormError
 
 NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
@@ -23,8 +24,8 @@ class CheckpointLock:
         self.folder = folder
         self._path = folder / NAME
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            make_folder(folder)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as exc:
             raise CheckpointError(
                 f"the checkpoint {str(folder)!r} cannot be written: {exc}; name a folder that can be made and written"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pystorm_spark.checkpoint.envelope import ForeignError
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.merging import merge_parts, to_merge
 from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
 from pystorm_spark.checkpoint.section import keys_of
+from pystorm_spark.checkpoint.store import WAY_BACK
+from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import StateCodec, TaskKey
 
 NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # of a part, with the slot that wrote it
@@ -70,7 +74,8 @@ class SlotCheckpoint:
 
     def sections(self, tasks: Collection[TaskKey]) -> dict[TaskKey, list[bytes]]:
         """The sections of `tasks` as of the last commit, oldest first."""
-        return read_sections(self._files, self._assignment.needed, tasks)
+        with _way_back_told():
+            return read_sections(self._files, self._assignment.needed, tasks)
 
     @property
     def schemas(self) -> Mapping[str, int]:
@@ -87,7 +92,9 @@ class SlotCheckpoint:
         for parts, wanted in ((self._assignment.acked_before, with_earlier), (self._assignment.acked, components)):
             for part in parts:
                 tasks = [task for task in part.tasks if task.component in wanted]
-                for task, section in read_part(self._files, part, tasks).items():
+                with _way_back_told():
+                    sections = read_part(self._files, part, tasks)
+                for task, section in sections.items():
                     found.setdefault(task.component, []).append(section)
         return found
 
@@ -138,6 +145,16 @@ class SlotCheckpoint:
         for part in {*proposed.parts, *proposed.acked}.difference(self._parts):
             self._files.remove(part.name)
         self._proposed = None
+
+
+@contextmanager
+def _way_back_told() -> Iterator[None]:
+    try:
+        yield
+    except ForeignError:
+        raise
+    except CheckpointError as exc:
+        raise CheckpointError(f"{exc}; {WAY_BACK}") from exc
 
 
 def written_by(name: str) -> int | None:

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 REVISION = "revision"  # among the extras of a manifest: how often the commit was replaced
 OLDER_KEY = "topology.state.allow.older.commit"
+WAY_BACK = f"{OLDER_KEY}: true begins with an older commit that is whole"
 KEEP = 2  # commits
 # Manifests that hold nothing, before the first part: from the first commit on a lost manifest is one too few.
 EMPTY = (-1, 0)
@@ -33,6 +34,7 @@ class CheckpointStore:
         self._files = files
         self._topology = topology
         self._garbage: set[str] = set()  # what could not be removed when it was time to
+        self._passed_over: list[str] = []  # damaged manifests, newer than the commit that is begun with
         self._kept = self._read_kept(allow_older)  # oldest first
 
     @property
@@ -115,6 +117,9 @@ class CheckpointStore:
         self._remove_garbage()
 
     def _write(self, manifest: Manifest) -> None:
+        while self._passed_over:  # first: one of them may stand before what is written, with a higher revision
+            self._files.remove(self._passed_over[-1])
+            self._passed_over.pop()
         name = _name(manifest)
         try:
             self._files.write(name, manifest.to_bytes())
@@ -140,11 +145,12 @@ class CheckpointStore:
 
     def _read_kept(self, allow_older: bool) -> list[Manifest]:
         names = self._files.names()
-        # Of a commit that was replaced, the last manifest counts: {number: name}.
-        commits = {name[: len(_name_of(0))]: name for name in sorted(filter(_is_manifest, names))}
-        newest_first = sorted(commits.values(), reverse=True)
+        newest_first = sorted(filter(_is_manifest, names), reverse=True)
+        commits = len({name[: len(_name_of(0))] for name in newest_first})
         kept: list[Manifest] = []
         for name in newest_first:
+            if kept and name.startswith(_name_of(kept[0].txid)):
+                continue  # it was replaced
             try:
                 manifest = self._read(name, set(names))
                 if allow_older and not kept:
@@ -153,16 +159,16 @@ class CheckpointStore:
                 raise
             except CheckpointError as exc:
                 if not kept and not allow_older:
-                    raise CheckpointError(
-                        f"{exc}; {OLDER_KEY}: true begins with an older commit that is whole"
-                    ) from exc
+                    raise CheckpointError(f"{exc}; {WAY_BACK}") from exc
                 log.warning("%s; the commit is left out", exc)
+                if not kept:
+                    self._passed_over.append(name)
             else:
                 kept.insert(0, manifest)
             if len(kept) == KEEP:
                 break
         has_parts = any(name.endswith(".part") for name in names)
-        if kept and not allow_older and len(newest_first) < KEEP and (has_parts or kept[-1].txid > EMPTY[0]):
+        if kept and not allow_older and commits < KEEP and (has_parts or kept[-1].txid > EMPTY[0]):
             raise CheckpointError(
                 f"the checkpoint {self.path!r} has lost a manifest, maybe that of its last commit: there must be "
                 f"{KEEP}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pystorm_spark.checkpoint import dead_letters
-from pystorm_spark.checkpoint.files import Files, PosixFiles
+from pystorm_spark.checkpoint.files import Files, PosixFiles, make_folder
 from pystorm_spark.checkpoint.lock import URI, CheckpointLock, checkpoint_folder
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_files import HadoopFiles
@@ -88,7 +88,7 @@ class PosixPlace:
         return path.read_text(encoding="utf-8") if path.exists() else None
 
     def write_text(self, name: str, text: str) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         temporary = self.path / f".{name}.tmp"
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)

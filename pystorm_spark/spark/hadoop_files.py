@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pystorm_spark.checkpoint.crash_points import crash_point
-from pystorm_spark.checkpoint.files import OURS, step
+from pystorm_spark.checkpoint.files import ABOVE, OURS, step
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 
@@ -19,6 +19,7 @@ class HadoopFiles:
         self._folder = folder
         folder.make()
         folder.refuse_strangers()
+        folder.refuse_strangers_above(ABOVE)
 
     def write(self, name: str, data: bytes) -> None:
         with self._folder.told(name, "cannot be written"), self._folder.local_file() as local:

@@ -15,7 +15,8 @@ from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 
 FOLDER_MODE, FILE_MODE = "700", "600"
-OTHERS_WRITE = 0o022
+OTHERS_WRITE, STICKY = 0o022, 0o1000
+ONLY_OURS = "a state may hold pickled values, which are code, so only what nobody else can write is read"
 PERMISSIONS = "fs.capability.paths.permissions"  # object stores have none, and show all paths as open to everybody
 
 ONLY_NEW = "fs.option.create.conditional.overwrite"  # S3A's, since Hadoop 3.4.2: without it the last of two wins
@@ -151,10 +152,20 @@ class HadoopFolder:
             problem = f"can be written by others (its mode is {mode:04o})"
         else:
             return
-        raise CheckpointError(
-            f"the checkpoint {self.path(name)!r} {problem}: a state may hold pickled values, which are code, so only "
-            "what nobody else can write is read"
-        )
+        raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {ONLY_OURS}")
+
+    def refuse_strangers_above(self, levels: int) -> None:
+        """Refuse a folder in whose place others could have put theirs, as many levels up."""
+        path = self._folder
+        for _ in range(levels):
+            with self.told("", "cannot be read"):
+                path = path.getParent()
+                if path is None or not self._has_owners():
+                    return
+                mode = self._system.getFileStatus(path).getPermission().toShort()
+            if mode & OTHERS_WRITE and not mode & STICKY:
+                shown = f"the checkpoint {path.toString()!r} can be written by others (its mode is {mode:04o})"
+                raise CheckpointError(f"{shown}: {ONLY_OURS}")
 
     @contextmanager
     def local_file(self) -> Iterator[Path]:

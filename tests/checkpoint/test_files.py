@@ -105,10 +105,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(files, monkeypa
 
 
 def test_a_new_file_that_may_not_stay_is_not_left_behind(files, monkeypatch):
-    def fail():
+    def fail(_):
         raise OSError(errno.EIO, "the disk does not answer")
 
-    monkeypatch.setattr(files, "_sync", fail)
+    monkeypatch.setattr("pystorm_spark.checkpoint.files._sync", fail)
     with pytest.raises(CheckpointError, match="cannot be written: the disk does not answer"):
         files.write("a.part", b"one")
     assert files.names() == []

@@ -198,6 +198,28 @@ def test_a_commit_with_a_damaged_part_is_passed_over_if_that_is_allowed(files, t
     assert state(files, opened(files, allow_older=True)) == [b"1", b"2"]
 
 
+def replaced(three):
+    """The last commit in the place of itself, as after moving keys; its name."""
+    three.replace_last(three.last)
+    return f"manifest-{3:020d}-000001"
+
+
+def test_a_damaged_commit_that_was_replaced_does_not_stand_before_the_one_that_follows(files, three, tmp_path):
+    (tmp_path / replaced(three)).write_bytes(b"")
+    store = opened(files, allow_older=True)
+    assert store.last.txid == 2
+    store.clean()
+    commit(files, store, 3)
+    assert opened(files).last == store.last
+
+
+def test_a_damaged_commit_gives_way_to_the_one_it_was_to_replace_if_that_is_still_there(files, three, tmp_path):
+    before, old = manifest_path(tmp_path, 3).read_bytes(), three.last
+    (tmp_path / replaced(three)).write_bytes(b"")
+    manifest_path(tmp_path, 3).write_bytes(before)  # as if it had not been removed yet
+    assert opened(files, allow_older=True).last == old
+
+
 def test_where_all_commits_are_damaged_none_is_made_up(files, three, tmp_path):
     for txid in [2, 3]:
         manifest_path(tmp_path, txid).write_bytes(b"")
@@ -280,7 +302,7 @@ def test_a_commit_that_fails_leaves_the_one_before_and_the_next_one_works(files,
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     # Once before the manifest is renamed, once after it: then nobody can tell whether the commit is durable.
-    for broken in ["os.fsync", "pystorm_spark.checkpoint.files.PosixFiles._sync"]:
+    for broken in ["os.fsync", "pystorm_spark.checkpoint.files._sync"]:
         before = three.last
         with monkeypatch.context() as disk:
             disk.setattr(broken, fail)
@@ -299,7 +321,7 @@ def test_a_manifest_that_could_not_be_synced_is_gone_before_its_parts_are(files,
         raise OSError(errno.EIO, "no answer")
 
     with monkeypatch.context() as disk:
-        disk.setattr("pystorm_spark.checkpoint.files.PosixFiles._sync", fail)
+        disk.setattr("pystorm_spark.checkpoint.files._sync", fail)
         with pytest.raises(CheckpointError, match="no answer"):
             store.commit(Manifest("words", 4))
     assert opened(files).last.txid == 3

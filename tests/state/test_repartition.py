@@ -69,6 +69,14 @@ def test_keys_can_be_moved_there_and_back_without_a_run_in_between(start, folder
     assert run(start(), source, 4) == ONCE
 
 
+def test_equal_keys_of_several_tasks_are_not_made_one(start, folder):
+    cluster = start()
+    run(cluster, Source(1, 1.0), 4, JAVA)
+    cluster.shutdown()
+    with pytest.raises(CheckpointError, match=r"the key 1(\.0)? of 'count' is in several tasks, as equal numbers"):
+        repartition_state(folder, "words", "count", 1)
+
+
 def test_a_key_that_was_deleted_after_the_move_does_not_come_back(start, folder):
     source, cluster = Source("a", "b"), start()
     run(cluster, source, 4)
@@ -235,7 +243,7 @@ def test_a_move_that_cannot_be_written_leaves_the_commit_as_it_was(start, folder
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched, pytest.raises(CheckpointError, match="No space left"):
-        patched.setattr("pystorm_spark.checkpoint.files.PosixFiles._sync", full)
+        patched.setattr("pystorm_spark.checkpoint.files._sync", full)
         repartition_state(folder, "words", "count", 3)
     assert run(start(), source, 2) == ONCE
 

@@ -374,7 +374,8 @@ def test_a_damaged_older_manifest_is_not_taken_for_a_missing_one(start, kept):
 def test_a_damaged_part_is_refused(start, kept):
     for part in kept.glob("*.part"):
         part.write_bytes(bytes([*part.read_bytes()[:-CHECKSUM_BYTES], *bytes(CHECKSUM_BYTES)]))
-    with pytest.raises(CheckpointError, match=rf"{re.escape(str(kept))}/state-1-0-\w+.part' is damaged"):
+    told = rf"{re.escape(str(kept))}/state-1-0-\w+.part' is damaged, .* topology.state.allow.older.commit: true begins"
+    with pytest.raises(CheckpointError, match=told):
         start().submit_topology("words", None, counting(Source()))
 
 
@@ -408,6 +409,18 @@ def test_a_checkpoint_of_a_newer_version_is_refused(start, kept, monkeypatch):
 def test_a_checkpoint_that_others_can_write_is_refused(start, kept, mode):
     kept.chmod(mode)
     refused(start, f"'{re.escape(str(kept))}' can be written by others")
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_a_checkpoint_below_a_folder_that_others_can_write_is_refused(start, kept, levels):
+    above = kept.parents[levels - 1]
+    above.chmod(0o770)
+    refused(start, f"'{re.escape(str(above))}' can be written by others")
+
+
+def test_a_checkpoint_may_be_in_a_folder_in_which_others_can_change_their_own_only(start, kept):
+    kept.parents[1].chmod(0o1777)
+    start().submit_topology("words", None, counting(Source()))
 
 
 def test_a_checkpoint_of_another_user_is_refused(start, kept, monkeypatch):
