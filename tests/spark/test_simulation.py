@@ -5,6 +5,7 @@ there, while a scenario runs and at its end.
 """
 
 import logging
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -156,6 +157,17 @@ def test_what_was_found_once_holds(name):
 def test_what_is_acked_is_committed_whatever_goes_wrong(block, guarantee):
     for seed in SEEDS[block::BLOCKS]:
         scenario = scenario_of(seed, guarantee)
+        try:
+            run(scenario)
+        except Exception as exc:
+            raise AssertionError(f"seed {seed}: {scenario}") from exc
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_tuples_that_a_bolt_holds_count_as_those_that_travel(block, guarantee):
+    for seed in SEEDS[block::BLOCKS][:4]:
+        scenario = replace(scenario_of(seed, guarantee), holds=True)
         try:
             run(scenario)
         except Exception as exc:

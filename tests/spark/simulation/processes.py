@@ -16,6 +16,7 @@ from pystorm_spark.spark.slot_process import LEASE_SECS, SlotProcess
 from pystorm_spark.spark.turners import Turners
 from pystorm_spark.spark.wire import MISSED, Address
 from tests.spark.simulation.state import SimulatedState
+from tests.spark.simulation.world import TICK_SECS
 
 STEP_SECS = 0.002
 
@@ -272,6 +273,8 @@ class SimulatedProcess(SlotProcess):
         if busy or self._calls:
             self._exchanges.note_work(STEP_SECS)
             self.step_soon()
+        elif self.slot.is_open and self.slot.next_due() < self.simulation.now + 2 * TICK_SECS:
+            self.simulation.at(self.slot.next_due(), lambda: self.guarded(self.step_soon))
 
     def _finish(self):
         self.slot.close()

@@ -58,7 +58,9 @@ class Simulation:
         self.now = 0.0
         self.rng = random.Random(scenario.seed)
         self.world = World(scenario.numbers, scenario.guarantee, scenario.failing)
-        self.plan, self.components = plan_of(scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee)
+        self.plan, self.components = plan_of(
+            scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee, scenario.holds
+        )
         self.changes = SimulatedChanges(self)
         self.files = FaultyFiles()
         self._keeper = SimulatedCheckpoint(self.plan, self.files, self.world) if scenario.guarantee else None

@@ -123,6 +123,7 @@ class Scenario:
     faults: tuple[Fault, ...] = field(default=())
     guarantee: str | None = None  # of the state, if there is any
     failing: tuple[int, ...] = ()  # numbers that fail once
+    holds: bool = False  # a bolt holds tuples until a tick comes
 
 
 def scenario_of(seed: int, guarantee: str | None = None) -> Scenario:

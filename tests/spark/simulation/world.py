@@ -12,7 +12,9 @@ from pystorm_spark.state import StatefulBolt
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.config import resolve
+from pystorm_spark.topology.tuple import is_tick
 
+TICK_SECS = 0.5
 PARTS = ("twice", 0, 1)  # of the tree of a number: what is executed, each once
 
 
@@ -107,6 +109,30 @@ class Numbers(Spout):
         self.todo.append(number)
 
 
+class Holds(Bolt):
+    """Holds numbers until there are three, or a tick comes, and sends each on anchored to all of them."""
+
+    outputs = ("number", "label")
+    world: World
+
+    def component_configuration(self):
+        return {"topology.tick.tuple.freq.secs": TICK_SECS}
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.held = []
+
+    def execute(self, tup):
+        if not is_tick(tup):
+            self.held.append(tup)
+        if len(self.held) == 3 or is_tick(tup):
+            for held in self.held:
+                self.collector.emit(held.values, anchors=self.held)
+            for held in self.held:
+                self.collector.ack(held)
+            self.held = []
+
+
 class Twice(Bolt):
     """Sends each number on in two parts."""
 
@@ -156,11 +182,13 @@ class Count(StatefulBolt):
 
 
 @cache
-def plan_of(slots, tasks, pending, guarantee=None):
-    """The plan and its pickled components: numbers → twice → end, so that tuples cross slots."""
+def plan_of(slots, tasks, pending, guarantee=None, holds=False):
+    """The plan and its pickled components: numbers → (holds →) twice → end, so that tuples cross slots."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(), tasks)
-    builder.set_bolt("twice", Twice(), tasks).fields_grouping("numbers", ["number"])
+    if holds:
+        builder.set_bolt("holds", Holds(), tasks).shuffle_grouping("numbers")
+    builder.set_bolt("twice", Twice(), tasks).fields_grouping("holds" if holds else "numbers", ["number"])
     end, keys = (Count(), ["number", "part"]) if guarantee else (End(), ["label", "part"])
     builder.set_bolt("end", end, tasks).fields_grouping("twice", keys)
     # What is lost must fail because the driver sees to it: nothing times out here.
