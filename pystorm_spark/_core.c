@@ -22,12 +22,12 @@ typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 /* Where the slots are. */
 
 enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, SHOP, BOLT, SPOUT, LEDGER, ENTRY,
-       ROTATING, TASK, SOURCE, STATE, KINDS };
+       ROTATING, TASK, SOURCE, STATE, TAKEN_BACK, KINDS };
 
 static const char *const kind_names[KINDS] = {
     "Tuple", "Tree", "Travelling", "Root", "Branch", "Route", "Port", "TupleBuffer", "AckBuffer", "Outbox", "Workshop",
     "BoltCollector", "SpoutCollector", "AckLedger", "AckEntry", "RotatingMap", "BoltTask",
-    "SpoutTask", "KeyValueState"};
+    "SpoutTask", "KeyValueState", "TakenBack"};
 static PyTypeObject *types[KINDS];
 
 /* X(kind, name of the slot): the offset of slot `s` of kind `K` is `K_s`. */
@@ -95,13 +95,12 @@ static PyObject *laid_out(PyObject *module, PyObject *cls)
 
 /* What the Python functions find in the globals of their modules. */
 
-static PyObject *SETTLED, *TAKEN_BACK, *UNTRACKED, *DEFAULT_STREAM, *MOST_ROWS, *LARGE_BYTES;
+static PyObject *SETTLED, *UNTRACKED, *DEFAULT_STREAM, *MOST_ROWS, *LARGE_BYTES;
 
 static const struct {
     const char *name;
     PyObject **place;
 } globals[] = {{"SETTLED", &SETTLED},
-               {"TAKEN_BACK", &TAKEN_BACK},
                {"UNTRACKED", &UNTRACKED},
                {"DEFAULT_STREAM", &DEFAULT_STREAM},
                {"MOST_ROWS", &MOST_ROWS},
@@ -575,7 +574,7 @@ static PyObject *bolt_emit(PyObject *const *args, Py_ssize_t count, PyObject *na
         return PYTHON;
     if (anchors != Py_None) {
         tree = IS(anchors, TUPLE) ? SLOT(anchors, TUPLE__tree) : NULL;
-        if (tree == NULL || tree == SETTLED || tree == TAKEN_BACK || !IS_TREE(tree))
+        if (tree == NULL || tree == SETTLED || !IS_TREE(tree) || IS(tree, TAKEN_BACK))
             return PYTHON;
     }
     Py_INCREF(route); /* picking a port may run Python code */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import get_ident
 from typing import Any
 
@@ -13,7 +13,7 @@ from pystorm_spark.errors import SerializationError, SlotLostError
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
-from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
+from pystorm_spark.runtime.trees import UNTRACKED, TakenBack, Tick
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -66,10 +66,11 @@ class BoltTask(Task):
         "_at",
         "_batch",
         "_execute",
-        "_executing",
         "_most_held",
         "_restart",
+        "_taken_back",
         "_ticks",
+        "_waits",
         "backlog",
         "bolt",
         "inbox",
@@ -85,7 +86,8 @@ class BoltTask(Task):
         self.backlog: list[Tuple] = []  # taken out of the inbox, not yet executed from `_at` on
         self._at = 0
         self._batch = 1
-        self._executing: Iterator[Tuple] = iter(())  # what is left of the batch that is being executed
+        self._taken_back = TakenBack(self._go_on)
+        self._waits = False  # until the bolt has let go of what was taken back: it must not join that to what is new
         self._ticks = 0  # in the queue
         self.is_apart = False  # being executed by a thread of its own
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
@@ -119,27 +121,28 @@ class BoltTask(Task):
         """How many tuples are queued."""
         return len(self.inbox) + len(self.backlog) - self._at
 
-    def drop_tracked(self) -> None:
-        """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay.
+    def can_run(self) -> bool:
+        """Whether there is something to execute now."""
+        return bool(self.inbox or (self.backlog and not self._waits))
 
-        While a batch is executed that includes the rest of it.
-        """
+    def drop_tracked(self) -> None:
+        """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
         with self.shop.lock:
-            rest = list(self._executing)
-            ticks = sum(tup._origin is TICK_ORIGIN for tup in rest)
-            self._ticks += ticks
-            self.stats.executed -= len(rest) - ticks
-            waiting = [*rest, *self.backlog[self._at :], *self.inbox]
+            kept = [tup for tup in self._waiting() if not _is_tracked(tup)]
             self.backlog, self._at = [], 0
-            self.inbox[:] = [tup for tup in waiting if tup._tree is UNTRACKED or tup._origin is TICK_ORIGIN]
+            self.inbox[:0] = kept
 
     def take_back_held(self) -> None:
         """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
-        held = list(self.collector.held)
+        for tup in list(self.collector.held):
+            if _is_tracked(tup) and tup._tree is not SETTLED and tup._tree is not self._taken_back:
+                tup._tree = self._taken_back
+                self._taken_back.open += 1
         self.collector.held.clear()
-        for tup in held:
-            if tup._tree is not SETTLED and tup._tree is not UNTRACKED and tup._origin is not TICK_ORIGIN:
-                tup._tree = TAKEN_BACK
+        self._waits = self._taken_back.open > 0
+
+    def _go_on(self) -> None:
+        self._waits = False
 
     def tick(self, rate_secs: float) -> None:
         """Queue a tick behind the data."""
@@ -157,7 +160,9 @@ class BoltTask(Task):
 
         Gives how many it were.
         """
-        shop, batch = self.shop, self._next_batch()
+        shop, batch = self.shop, self._next_untracked() if self._waits else self._next_batch()
+        if not batch:
+            return 0
         shop.running = shop.executing = self
         ended = self._run_batch(batch, shop.now)  # which is when the task before this one was done
         if get_ident() != shop.thread:
@@ -181,12 +186,11 @@ class BoltTask(Task):
         collector, stats = self.collector, self.stats
         # Held tuples that are settled now have their own latency: `_released` counts them.
         others = collector.acked + collector.failed - stats.process_count
-        self._executing = left = iter(batch)
         try:
             if collector.watched or self.shop.before:
-                self._execute_watched(left)
+                self._execute_watched(batch)
             else:
-                self._execute_all(left)
+                self._execute_all(batch)
         except SlotCrash as crash:
             done = batch[: batch.index(crash.tup) + 1]
             stats.executed += len(done) - self._ticks_in(done)
@@ -224,8 +228,23 @@ class BoltTask(Task):
             self.backlog, self._at = [], 0
         return batch
 
-    def _execute_all(self, left: Iterator[Tuple]) -> None:
+    def _next_untracked(self) -> list[Tuple]:
+        """Ticks, and what belongs to no tree: these come also while the bolt waits."""
+        if not self.inbox:  # all others have been looked at
+            return []
+        waiting = self._waiting()
+        self.backlog, self._at = [tup for tup in waiting if _is_tracked(tup)], 0
+        return [tup for tup in waiting if not _is_tracked(tup)]
+
+    def _waiting(self) -> list[Tuple]:
+        """All that is queued, taken out of the inbox; other threads may append to that meanwhile."""
+        came = self.inbox[:]
+        del self.inbox[: len(came)]
+        return self.backlog[self._at :] + came
+
+    def _execute_all(self, batch: list[Tuple]) -> None:
         execute = self._execute
+        left = iter(batch)
         while True:
             try:
                 for tup in left:
@@ -234,14 +253,14 @@ class BoltTask(Task):
             except BaseException as exc:
                 self._failed(tup, exc)
 
-    def _execute_watched(self, left: Iterator[Tuple]) -> None:
-        for tup in left:
+    def _execute_watched(self, batch: list[Tuple]) -> None:
+        for tup in batch:
             if self.shop.before is not None:
                 self.shop.before(self, tup)
             if self.debug:
                 log.info("%s:%d executes %r", self.component_id, self.task_id, tup)
             began = self.clock.monotonic()
-            self._execute_all(iter((tup,)))
+            self._execute_all([tup])
             if not is_tick(tup):
                 info = BoltExecuteInfo(tup, self.task_id, 1000 * (self.clock.monotonic() - began))
                 for hook in self.task_hooks:
@@ -274,7 +293,8 @@ class BoltTask(Task):
                 self.guard(hook.bolt_fail, "bolt_fail of a hook", BoltFailInfo(tup, self.task_id))
 
     def rotate(self) -> None:
-        """A message timeout has passed: what is still held is not measured any more."""
+        """A message timeout has passed: what is still held is not measured any more, nor waited for."""
+        self._waits = False
         if self._most_held == HELD_MEASURED:
             self.collector.held.clear()
 
@@ -282,3 +302,7 @@ class BoltTask(Task):
         stats = super().counted()
         stats.acked, stats.failed = self.collector.acked, self.collector.failed
         return stats
+
+
+def _is_tracked(tup: Tuple) -> bool:
+    return tup._tree is not UNTRACKED and tup._origin is not TICK_ORIGIN

@@ -345,7 +345,7 @@ class Slot:
                 spout.tell_outcomes()
         self.outbox.seal()
         self._slow = self.clock.monotonic() - now > SLOW_SECS
-        return busy or any(task.waiting() for task in self._turned)  # from user threads, meanwhile
+        return busy or any(task.can_run() for task in self._turned)  # from user threads, meanwhile
 
     def _open_short_way(self) -> None:
         # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
@@ -358,8 +358,6 @@ class Slot:
             collector.short_way = False
 
     def _has_room(self) -> bool:
-        if self.commits is not None and self.commits.is_broken():  # all that begins now would be taken back
-            return False
         if self.paused or self.resting or self.arrivals.is_waiting() or self.outbox.waiting_bytes() > OUTBOX_BYTES:
             return False
         return self._queued() < BACKLOG

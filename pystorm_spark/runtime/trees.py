@@ -8,10 +8,12 @@ one value home to the root's ledger when it has drained.
     Branch   a part of a tree that came in a frame
     Joint    tuples anchored to several trees at once; one place in each of them
     Tick     a tick tuple, which belongs to no tree and is not counted
+    TakenBack  tuples that a bolt has held across a rollback
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import laid_out
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 laid_out(Tuple)
 laid_out(Tree)
 UNTRACKED = NoTree()
-TAKEN_BACK = NoTree()  # the tree of a tuple that a bolt has held across a rollback: what comes of it must not count
 
 
 @laid_out
@@ -178,6 +179,20 @@ class Tick(Tree):
 
     def drained(self) -> None:
         self.collector.acked -= 1
+
+
+@laid_out
+class TakenBack(Tree):
+    """The tuples that a bolt holds though their trees were taken back: what is emitted for them must not count."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self, is_over: Callable[[], None]) -> None:
+        self.open = 0
+        self.is_over = is_over  # called when the bolt has let go of all of them
+
+    def drained(self) -> None:
+        self.is_over()
 
 
 def join(trees: list[Tree]) -> Tree:
