@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pystorm_spark.checkpoint.commit_log import SLOTS
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.keying import HASH_KEY, Keying
 from pystorm_spark.checkpoint.manifest import Manifest
@@ -73,7 +74,8 @@ def _move(state: Place, topology: str, component: str, tasks: int, key: GroupedO
             last,
             parts=(*last.needed(others), *parts),
             tasks={**last.tasks, component: tasks},
-            extra=Keying.of(last).to_plain(),  # without the slots: each of them is to write all it has
+            # Without the slots: each of them is to write all it has.
+            extra={name: value for name, value in last.extra.items() if name != SLOTS},
         )
     )
     return [len(entries) for entries in dealt]

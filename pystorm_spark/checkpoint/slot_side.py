@@ -82,14 +82,15 @@ class SlotCheckpoint:
         """{component: the version of its state} as of the last commit."""
         return self._assignment.schemas
 
-    def acked(self, components: Mapping[str, bool]) -> dict[str, list[bytes]]:
+    def acked(self, components: Mapping[str, bool], last: Assignment | None = None) -> dict[str, list[bytes]]:
         """{component: sections} with the message ids of the last commit; those of earlier ones where `components` say.
 
-        The last ones come last.
+        The last ones come last. The last commit is that of the start, unless another one is given.
         """
+        last = last or self._assignment
         found: dict[str, list[bytes]] = {}
         with_earlier = {component for component, is_wanted in components.items() if is_wanted}
-        for parts, wanted in ((self._assignment.acked_before, with_earlier), (self._assignment.acked, components)):
+        for parts, wanted in ((last.acked_before, with_earlier), (last.acked, components)):
             for part in parts:
                 tasks = [task for task in part.tasks if task.component in wanted]
                 with _way_back_told():

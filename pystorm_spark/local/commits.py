@@ -105,7 +105,7 @@ class LocalCommits:
             self._check_lock()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
             self._give_up(txid, prepared.letters)
-            self._log.commit(txid, [written], prepared.schemas, prepared.batch_goes_on)
+            self._log.commit(txid, [written], prepared.schemas, prepared.batches)
         except CheckpointError as exc:
             with suppress(CheckpointError):
                 self.check()

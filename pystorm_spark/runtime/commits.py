@@ -44,7 +44,7 @@ class Prepared:
     sections: dict[TaskKey, bytes]
     schemas: dict[str, int]
     acked: dict[TaskKey, bytes]  # message ids, with exactly-once
-    batch_goes_on: bool  # the ids of earlier commits are still needed
+    batches: dict[str, Any]  # {spout that has batches: the one that its ids are of, if there are any}
     letters: list[Letter]
 
 
@@ -71,15 +71,19 @@ class Commits:
         """The spouts of which there are message ids to be restored, and whether those of earlier commits, too."""
         if not self.is_exactly_once:
             return {}
-        return {component: held.batch_of is not None for (component, _), (_, held) in self._spouts.items()}
+        return {component: held.ids.batch_of is not None for (component, _), (_, held) in self._spouts.items()}
 
     def restore(self, restored: Restored) -> None:
         """Give every task what it begins with; before it is opened."""
         for (component, index), (bolt, _) in self._bolts.items():
             bolt.restored = restored.sections.get(TaskKey(component, index), ()), restored.schemas.get(component)
-        for (component, _), (_, held) in self._spouts.items():
-            packed = restored.acked.get(component, ())
-            held.restore(id_ for part in packed for id_ in self._codec.unpack_rows(part, 1)[0])
+        self.restore_ids(restored.acked)
+
+    def restore_ids(self, acked: Mapping[str, Iterable[bytes]]) -> None:
+        """Give every spout the message ids that are committed: a slot has started, and another task may emit them."""
+        for component, ids in {component: held.ids for (component, _), (_, held) in self._spouts.items()}.items():
+            packed = acked.get(component, ())
+            ids.restore(id_ for part in packed for id_ in self._codec.unpack_rows(part, 1)[0])
 
     def is_wanted(self) -> bool:
         """Whether there is something to commit."""
@@ -115,13 +119,18 @@ class Commits:
             if isinstance(committed, DurableBolt):
                 schemas[key.component] = committed.schema_version
         acked: dict[TaskKey, bytes] = {}
+        batches: dict[str, Any] = {}
         letters: list[Letter] = []
         for key, (_, held) in self._spouts.items():
-            if self.is_exactly_once and (ids := held.marked_ids()):
-                acked[key] = self._packed_ids(key.component, ids)
             letters += [Letter(key[0], letter) for letter in held.letters()]
-        goes_on = any(held.batch_goes_on() for _, held in self._spouts.values())
-        return Prepared(sections, schemas, acked, goes_on, letters)
+            if not self.is_exactly_once:
+                continue
+            ids = held.marked_ids()
+            if ids:
+                acked[key] = self._packed_ids(key.component, ids)
+            if held.ids.batch_of is not None and batches.get(key.component) is None:
+                batches[key.component] = held.ids.batch(ids)
+        return Prepared(sections, schemas, acked, batches, letters)
 
     def _packed_ids(self, spout: str, ids: list[Any]) -> bytes:
         told = f"exactly-once needs message ids that are known again after a restart, and those of {spout!r} are not"
@@ -137,8 +146,11 @@ class Commits:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
         for bolt, committed in self._bolts.values():
             bolt.guard(committed.commit, "pre_commit", txid)
-        for spout, held in self._spouts.values():
-            spout.tell_acked(held.commit())
+        acked = [
+            (spout, held.commit(txid)) for spout, held in self._spouts.values()
+        ]  # all are known before any is told
+        for spout, outcomes in acked:
+            spout.tell_acked(outcomes)
 
     def rollback(self) -> None:
         """Have every state go back to the last commit."""

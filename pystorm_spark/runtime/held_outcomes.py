@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pystorm_spark.core import compiled
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.committed_ids import CommittedIds
 from pystorm_spark.runtime.room import QUEUED
 from pystorm_spark.runtime.trees import Root
 
@@ -66,27 +65,16 @@ class HeldOutcomes:
     exactly-once a failed root waits, too: it takes all that is not committed back with it.
     """
 
-    def __init__(
-        self,
-        codec: ValueCodec,
-        is_exactly_once: bool,
-        most_replays: int | None,
-        batch_of: Callable[[Any], Any] | None = None,
-    ) -> None:
+    def __init__(self, ids: CommittedIds, is_exactly_once: bool, most_replays: int | None) -> None:
+        self.ids = ids
         self.is_exactly_once = is_exactly_once
-        self.batch_of = batch_of  # of a message id, where batches are given again as a whole
-        self._batch: Any = None  # that the ids of the last commit belong to
         self.is_broken = False  # a root has failed, with exactly-once
-        self._codec = codec
         self._most_replays = most_replays
         self._complete = Outcomes()
         self._marked = Outcomes()
         self._failed = Outcomes()
         self._letters: list[DeadLetter] = []
         self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
-        # With exactly-once, message ids of the last commit, and of earlier ones as long as their batch goes on.
-        self._committed: set[Any] = set()
-        self._restored: set[Any] = set()  # those that were committed before the start: who knows when they come again
 
     def __len__(self) -> int:
         return len(self._complete) + len(self._marked) + len(self._failed)
@@ -99,7 +87,7 @@ class HeldOutcomes:
         for root in failed:
             if root.why in BLAMELESS:
                 continue
-            key = self._key(root.message_id)
+            key = self.ids.key(root.message_id)
             self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
         while len(self._failures) > MOST_FAILURES:
             del self._failures[next(iter(self._failures))]
@@ -109,8 +97,9 @@ class HeldOutcomes:
 
     def is_new(self, message_id: Any) -> bool:
         """Whether nothing is known of a message that is emitted."""
+        ids = self.ids
         try:
-            return not (message_id in self._committed or message_id in self._failures or message_id in self._restored)
+            return not (message_id in ids.last or message_id in self._failures or message_id in ids.restored)
         except TypeError:  # it cannot be hashed
             return False
 
@@ -118,12 +107,12 @@ class HeldOutcomes:
         """Whether an emit needs no execution: its message is part of a commit, or has failed too often."""
         if not self.is_exactly_once:
             return False
-        key = self._key(root.message_id)
+        key = self.ids.key(root.message_id)
         failures = self._failures.get(key, 0)
         is_dead = self._most_replays is not None and failures > self._most_replays
         if is_dead:
             self._letters.append(DeadLetter(root.message_id, values, failures))
-        elif key not in self._committed and key not in self._restored:
+        elif key not in self.ids:
             return False
         self._complete.add(Outcomes.of([root]))
         return True
@@ -136,33 +125,18 @@ class HeldOutcomes:
     def marked_ids(self) -> list[Any]:
         return self._marked.message_ids
 
-    def batch_goes_on(self) -> bool:
-        """Whether the ids of earlier commits are still needed after the one that begins."""
-        if self.batch_of is None or self._batch is None:
-            return False
-        ids = self._marked.message_ids
-        return not ids or self.batch_of(ids[0]) == self._batch
-
     def letters(self) -> list[DeadLetter]:
         """What the commit that begins gives up."""
         return self._letters
 
-    def commit(self) -> Outcomes:
+    def commit(self, txid: int) -> Outcomes:
         """What was marked is committed; the roots that are acked by it."""
-        goes_on = self.batch_goes_on()
         acked, self._marked = self._marked, Outcomes()
         self._letters = []
         if self.is_exactly_once:
-            self._remember(acked.message_ids, goes_on)
+            for key in self.ids.remember(txid, acked.message_ids) & self._failures.keys():
+                del self._failures[key]
         return acked
-
-    def _remember(self, message_ids: list[Any], goes_on: bool) -> None:
-        keys = self._keys(message_ids)
-        self._committed = self._committed | keys if goes_on else keys
-        if self.batch_of is not None and message_ids:
-            self._batch = self.batch_of(message_ids[-1])
-        for key in keys & self._failures.keys():
-            del self._failures[key]
 
     def rollback(self) -> Outcomes:
         """Nothing since the last commit counts; the roots that fail by it."""
@@ -174,23 +148,3 @@ class HeldOutcomes:
         self._letters = []
         self.is_broken = False
         return failed
-
-    def restore(self, committed_ids: Iterable[Any]) -> None:
-        """The message ids that are committed, the last ones last, after a start."""
-        message_ids = list(committed_ids)
-        self._restored = self._keys(message_ids)
-        if self.batch_of is not None and message_ids:
-            self._batch = self.batch_of(message_ids[-1])
-
-    def _keys(self, message_ids: list[Any]) -> set[Any]:
-        try:
-            return set(message_ids)
-        except TypeError:
-            return {self._key(message_id) for message_id in message_ids}
-
-    def _key(self, message_id: Any) -> Any:
-        try:
-            hash(message_id)
-        except TypeError:
-            return self._codec.pack([message_id])
-        return message_id

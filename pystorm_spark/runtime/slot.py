@@ -27,6 +27,7 @@ from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
+from pystorm_spark.runtime.committed_ids import CommittedIds
 from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
 from pystorm_spark.runtime.held_outcomes import HeldOutcomes
@@ -80,6 +81,7 @@ class Slot:
         self._rng = rng
         self._local_ports: dict[int, Port] = {}  # by task
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
+        self._committed_ids: dict[str, CommittedIds] = {}  # by spout
         self._timers = Timers()
         self._hooks: list[WorkerHook] = []  # those that have been started
         self.tasks: dict[int, Task] = {}
@@ -113,7 +115,8 @@ class Slot:
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
         spout = self.plan.specs[spout_id].component
         batch_of = spout.batch_of if isinstance(spout, BatchSpout) else None
-        return HeldOutcomes(self.shop.codec, is_exactly_once, conf["topology.max.replays"], batch_of)
+        ids = self._committed_ids.setdefault(spout_id, CommittedIds(self.shop.codec, batch_of))
+        return HeldOutcomes(ids, is_exactly_once, conf["topology.max.replays"])
 
     def open(self, restored: Restored | None = None) -> None:
         """Open every component, bolts first; an error names the component, and what was opened is closed again.

@@ -58,6 +58,10 @@ class Checkpoint:
             "assignment": self._log.assignment(slot).to_plain(),
         }
 
+    def acked(self) -> list[Any]:
+        """What slots that go on when another one is started have to know of the last commit."""
+        return self._log.acked().to_plain()
+
     def serve(self, connection: Connection, request: dict[str, Any]) -> None:
         """Do for a slot what it cannot do with the files itself."""
         assert self._desk is not None
@@ -72,6 +76,7 @@ class Checkpoint:
         self._place.check_lock()
         written: list[Written] = []
         schemas: dict[str, int] = {}
+        batches: dict[str, Any] = {}
         letters: list[dict[str, Any]] = []
         for reply in replies.values():
             if "unwritten" in reply:
@@ -79,13 +84,14 @@ class Checkpoint:
                 raise CheckpointError(reply["unwritten"])
             written.append(Written.from_plain(reply["written"]))
             schemas.update(reply["schemas"])
+            batches = {**reply["batches"], **{id_: batch for id_, batch in batches.items() if batch is not None}}
             letters += [{"time": time.time(), **letter} for letter in reply["letters"]]
         self._check_seen(written)
         if letters:
             self._place.add_letters(txid, letters)
         if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
             return False
-        self._log.commit(txid, written, schemas, any(reply["batch_goes_on"] for reply in replies.values()))
+        self._log.commit(txid, written, schemas, batches)
         for letter in letters:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
         return True

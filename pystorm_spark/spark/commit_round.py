@@ -28,6 +28,10 @@ class Keeper(Protocol):
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if a slot is lost."""
         ...
 
+    def acked(self) -> list[Any]:
+        """What slots that go on when another one is started have to know of the last commit."""
+        ...
+
     def forget(self, slot: int) -> None:
         """A slot's process is gone, and with it what it has written for a commit that will not be made."""
         ...

@@ -304,7 +304,9 @@ class Driver(Slots):
             log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
             if self._keeper is not None:
                 self._keeper.forget(slot)
-        self._ask_all("reset", epoch=self.epoch, committed=self._keeper.txid if self._keeper is not None else 0)
+        committed = self._keeper.txid if self._keeper is not None else 0
+        acked = self._keeper.acked() if self._keeper is not None and lost else None
+        self._ask_all("reset", epoch=self.epoch, committed=committed, acked=acked)
         again = max((self._deaths[slot] for slot in lost), default=0)
         if again > 1:
             with self._changed:

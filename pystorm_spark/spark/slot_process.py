@@ -124,7 +124,7 @@ class SlotProcess:
     def _on_reset(self, message: dict[str, Any]) -> None:
         epoch = message["epoch"]
         self._exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
-        self._later(lambda: self._reset(epoch, message["committed"], message["asked"]))
+        self._later(lambda: self._reset(epoch, message["committed"], message["acked"], message["asked"]))
 
     def _on_release(self, message: dict[str, Any]) -> None:
         rows = self._rows
@@ -175,11 +175,11 @@ class SlotProcess:
         finally:  # also where another thread turns the slot meanwhile
             self.tell("done", asked=asked)
 
-    def _reset(self, epoch: int, committed: int, asked: int) -> None:
+    def _reset(self, epoch: int, committed: int, acked: list[Any] | None, asked: int) -> None:
         self.epoch = epoch
         self._told_frames = False
         if self._state is not None:
-            self._state.before_reset(committed)
+            self._state.before_reset(committed, acked)
         self.slot.reset()
         self._exchanges.open(epoch)
         self.tell("done", asked=asked)

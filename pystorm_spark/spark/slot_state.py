@@ -91,7 +91,7 @@ class SlotState:
             answer = {
                 "written": self._side.write(txid, prepared.sections, prepared.acked, is_full).to_plain(),
                 "schemas": prepared.schemas,
-                "batch_goes_on": prepared.batch_goes_on,
+                "batches": prepared.batches,
                 "letters": [letter.to_plain() for letter in prepared.letters],
                 "rows": self._rows.prepared(txid),
             }
@@ -120,10 +120,16 @@ class SlotState:
         found = codec.pack([self._commits.read(component, wanted) if self._slot.is_open else {}])
         self._tell("done", asked=asked, size=len(found), found=found if len(found) <= READ_LIMIT else None)
 
-    def before_reset(self, committed: int) -> None:
-        """The slot is about to go back to the commit `committed`, which it may not yet know of."""
+    def before_reset(self, committed: int, acked: list[Any] | None) -> None:
+        """The slot is about to go back to the commit `committed`, which it may not yet know of.
+
+        If another slot is started, `acked` says where the ids are that are committed: a message that the dead one has
+        not heard of may be given to a spout here.
+        """
         if self._committed < self._prepared <= committed:
             self.commit(committed)
+        if acked is not None:
+            self._commits.restore_ids(self._side.acked(self._commits.spouts(), Assignment.from_plain(acked)))
         self._told_wanted = self._told_urgent = self._told_broken = False
         self._draining = None
 

@@ -174,6 +174,17 @@ def test_tuples_that_a_bolt_holds_count_as_those_that_travel(block, guarantee):
             raise AssertionError(f"seed {seed}: {scenario}") from exc
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_another_spout_may_be_given_what_a_dead_one_has_not_heard_of(block, guarantee):
+    for seed in SEEDS[block::BLOCKS]:
+        scenario = replace(scenario_of(seed, guarantee), shares=True)
+        try:
+            run(scenario)
+        except Exception as exc:
+            raise AssertionError(f"seed {seed}: {scenario}") from exc
+
+
 @given(st.one_of([scenarios(guarantee) for guarantee in GUARANTEES]))
 @settings(max_examples=30)
 def test_what_is_acked_is_committed_in_what_hypothesis_thinks_of(scenario):

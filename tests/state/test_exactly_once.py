@@ -212,6 +212,31 @@ def test_a_committed_message_that_is_emitted_again_is_acked_and_not_executed(sta
     assert (sorted(source.acked), count(cluster)) == ([0, 1, 2], {"a": 2, "b": 1})
 
 
+class Given(Replaying):
+    """Emits those rows only that the source says its task is given."""
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        self.given = self.source.given.setdefault(context.this_task_index, [])
+
+    def next_tuple(self):
+        if self.given:
+            self.emit(self.given.pop())
+
+
+def test_a_committed_message_that_another_task_emits_again_is_acked_and_not_executed(cluster):
+    source = Source("a", "b", "c")
+    source.given = {0: [0, 1], 1: [2]}
+    builder = TopologyBuilder()
+    builder.set_spout("words", Given(source), 2)
+    builder.set_bolt("count", Count(source)).fields_grouping("words", "word")
+    run(cluster, builder.create_topology())
+    cluster.advance_time(1)
+    source.given[1].extend([0, 1])
+    cluster.advance_time(1)
+    assert (sorted(source.acked), count(cluster)) == ([0, 0, 1, 1, 2], {"a": 1, "b": 1, "c": 1})
+
+
 class Patient(Replaying):
     """Keeps the first row back as long as the source says so."""
 

@@ -196,6 +196,7 @@ class SimulatedProcess(SlotProcess):
         self._rows = RowTasks(self.slot, self.tell)
         for spout in self.slot.spouts:
             spout.spout.world = simulation.world
+            spout.spout.process = self
             spout.spout.fails_to_open = fails_to_open
         for bolt in self.slot.bolts:
             getattr(bolt.bolt, "wrapped", bolt.bolt).world = simulation.world
@@ -275,6 +276,8 @@ class SimulatedProcess(SlotProcess):
             self.step_soon()
         elif self.slot.is_open and self.slot.next_due() < self.simulation.now + 2 * TICK_SECS:
             self.simulation.at(self.slot.next_due(), lambda: self.guarded(self.step_soon))
+        elif self.simulation.scenario.shares:  # something may come from another spout, which wakes nobody
+            self.simulation.after(TICK_SECS, lambda: self.guarded(self.step_soon))
 
     def _finish(self):
         self.slot.close()

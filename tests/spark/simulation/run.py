@@ -59,7 +59,7 @@ class Simulation:
         self.rng = random.Random(scenario.seed)
         self.world = World(scenario.numbers, scenario.guarantee, scenario.failing)
         self.plan, self.components = plan_of(
-            scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee, scenario.holds
+            scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee, scenario.holds, scenario.shares
         )
         self.changes = SimulatedChanges(self)
         self.files = FaultyFiles()

@@ -124,6 +124,7 @@ class Scenario:
     guarantee: str | None = None  # of the state, if there is any
     failing: tuple[int, ...] = ()  # numbers that fail once
     holds: bool = False  # a bolt holds tuples until a tick comes
+    shares: bool = False  # a number may be given to another spout when its own is gone
 
 
 def scenario_of(seed: int, guarantee: str | None = None) -> Scenario:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
@@ -13,6 +14,9 @@ from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.tuple import is_tick
+
+if TYPE_CHECKING:
+    from tests.spark.simulation.processes import SimulatedProcess
 
 TICK_SECS = 0.5
 PARTS = ("twice", 0, 1)  # of the tree of a number: what is executed, each once
@@ -37,11 +41,21 @@ class World:
         self.failing = set(failing)  # numbers whose trees fail, each once
         self.emissions = []
         self.done = set()
+        self.claimed = {}  # {number: the spout that it was given to}, where they share all numbers
         self.committed = {}  # {(number, part): how often it was counted}, as of the last commit
 
     def emit(self, number, spout):
         self.emissions.append(Emission(number, spout))
         return len(self.emissions) - 1
+
+    def claim(self, spout):
+        """A number for a spout: one that nobody has, or whose spout is gone; None if there is none."""
+        for number in range(self.numbers):
+            holder = self.claimed.get(number)
+            if number not in self.done and (holder is None or not holder.process.is_alive):
+                self.claimed[number] = spout
+                return number
+        return None
 
     def execute(self, label, part):
         emission = self.emissions[label]
@@ -85,6 +99,7 @@ class Numbers(Spout):
 
     outputs = ("number", "label")
     world: World
+    process: SimulatedProcess
     fails_to_open = False
 
     def open(self, conf, context, collector):
@@ -107,6 +122,21 @@ class Numbers(Spout):
     def fail(self, number):
         self.world.tell(self.labels[number], "fail")
         self.todo.append(number)
+
+
+class Claims(Numbers):
+    """Emits whatever number it is given: after a death, those of other spouts, too."""
+
+    def next_tuple(self):
+        number = self.world.claim(self)
+        if number is not None:
+            self.todo = [number]
+            super().next_tuple()
+
+    def fail(self, number):
+        super().fail(number)
+        if self.world.claimed[number] is self:
+            del self.world.claimed[number]
 
 
 class Holds(Bolt):
@@ -182,10 +212,10 @@ class Count(StatefulBolt):
 
 
 @cache
-def plan_of(slots, tasks, pending, guarantee=None, holds=False):
+def plan_of(slots, tasks, pending, guarantee=None, holds=False, shares=False):
     """The plan and its pickled components: numbers → (holds →) twice → end, so that tuples cross slots."""
     builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(), tasks)
+    builder.set_spout("numbers", Claims() if shares else Numbers(), tasks)
     if holds:
         builder.set_bolt("holds", Holds(), tasks).shuffle_grouping("numbers")
     builder.set_bolt("twice", Twice(), tasks).fields_grouping("holds" if holds else "numbers", ["number"])
