@@ -277,7 +277,11 @@ class SlotProcess:
     def step(self) -> bool:
         """Do what was asked for, then one turn; whether there was any work in it."""
         while self._calls:
-            self._calls.popleft()()
+            self._turners.note_call(time.monotonic())  # commits and rollbacks call user code, too
+            try:
+                self._calls.popleft()()
+            finally:
+                self._turners.note_call(0.0)
         busy = self._turn()
         if self._state is not None and self.slot.is_open:
             self._state.look()

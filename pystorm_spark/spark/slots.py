@@ -68,6 +68,7 @@ class Slots:
         self._heard: set[int] = set()  # slots that start and have said hello
         self._questions = itertools.count(1)
         self._asked: dict[int, Question] = {}  # those that are not yet answered
+        self._telling = threading.Lock()
         self._ending = False
 
     # What slots say; called in the listening threads.
@@ -228,8 +229,9 @@ class Slots:
             self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
             asked = next(self._questions)
             question = self._asked[asked] = Question(frozenset(links))
-        for link in links:
-            link.tell(kind, asked=asked, **content)
+        with self._telling:  # all slots hear a commit before they are asked what is committed, or all after it
+            for link in links:
+                link.tell(kind, asked=asked, **content)
         return question
 
     def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> Question:

@@ -1,5 +1,8 @@
 """What the driver asks its slots, with slots that only say what they would."""
 
+from functools import partial
+from threading import Thread
+
 import pytest
 
 from pystorm_spark.errors import StormError
@@ -47,6 +50,27 @@ def test_a_state_that_is_too_large_to_be_told_is_an_error_that_says_what_to_do()
 
     with pytest.raises(StormError, match="5,000,000,000 bytes: read it key by key, or with load_state"):
         slots.read("count", None)
+
+
+def test_all_slots_hear_a_commit_before_they_are_asked_what_is_committed_or_after_it():
+    slots = Slots(2, engine=None, silence_secs=60, start_secs=60, changed=None)
+    told = {0: [], 1: []}
+    other = Thread(target=slots._ask, args=("read",))
+
+    def hear(slot, message):
+        told[slot].append(message["kind"])
+        if (slot, message["kind"]) == (0, "commit"):
+            other.start()
+            other.join(0.2)  # it has had its chance to come between the two
+
+    for slot in (0, 1):
+        link = slots.slots[slot] = SlotLink(slot, 0, Scripted(partial(hear, slot)), is_near=False)
+        link.state = "ready"
+
+    slots._ask("commit")
+    other.join()
+
+    assert told == {0: ["commit", "read"], 1: ["commit", "read"]}
 
 
 class HandChanges(Changes):

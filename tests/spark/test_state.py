@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,37 @@ def test_killing_a_topology_commits(start, journal):
     assert (count(cluster), acked(journal)) == ({}, set())
     cluster.kill_topology("counting")
     assert (acked(journal), journal.noted("committed")) == (set(range(40)), ["1", "1"])
+
+
+class HangsOnce(Count):
+    """Stands still in a hook, once."""
+
+    def __init__(self, journal, hook):
+        super().__init__(journal)
+        self.hook = hook
+
+    def pre_prepare(self, txid):
+        self.hang("pre_prepare")
+
+    def pre_commit(self, txid):
+        self.hang("pre_commit")
+        super().pre_commit(txid)
+
+    def hang(self, hook):
+        if hook == self.hook and not self.journal.noted("hung"):
+            self.journal.note("hung", hook)
+            time.sleep(600)
+
+
+@pytest.mark.parametrize("hook", ["pre_prepare", "pre_commit"])
+def test_a_slot_that_hangs_in_a_commit_is_replaced(cluster, journal, hook):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Replayed(40, journal))
+    builder.set_bolt("count", HangsOnce(journal, hook)).fields_grouping("numbers", ["number"])
+    cluster.submit_topology("counting", {**EXACTLY_ONCE, "topology.execute.timeout.secs": 3}, builder.create_topology())
+    wait_for_acks(journal, 40)
+    assert count(cluster) == dict.fromkeys(range(40), 1)
+    assert journal.noted("hung") == [hook]
 
 
 def test_a_topology_without_the_stateful_bolt_of_its_checkpoint_is_refused(start, journal):
