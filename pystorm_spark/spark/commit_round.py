@@ -66,17 +66,19 @@ class CommitRound:
     """One commit.
 
     All slots first mark what is complete, and only when all have done so they prepare: whatever a tree that is acked by
-    this commit has changed, in any slot, is then part of it. With exactly-once nothing is in flight by then.
+    this commit has changed, in any slot, is then part of it. If it `drains`, nothing is in flight by then: always with
+    exactly-once, and as far as that does not take long in the last commit of all.
     """
 
-    def __init__(self, ask: Ask, keeper: Keeper, slots: int) -> None:
+    def __init__(self, ask: Ask, keeper: Keeper, slots: int, drains: bool) -> None:
         self._ask = ask
         self._slots = slots
         self._keeper = keeper
         self.txid = keeper.txid + 1
         self.failure: str | None = None  # what user code raised
         self.is_made = False
-        self._steps = iter(("rest", "mark", "prepare") if keeper.is_exactly_once else ("mark", "prepare"))
+        self.is_resting = drains  # waits until nothing is in flight
+        self._steps = iter(("rest", "mark", "prepare") if drains else ("mark", "prepare"))
         self._question = self._ask(next(self._steps), txid=self.txid)
 
     def is_answered(self) -> bool:
@@ -93,11 +95,15 @@ class CommitRound:
         if failed:
             self.failure = failed[0]
             return True
+        return not (self.take_next_step() or self._make())
+
+    def take_next_step(self) -> bool:
+        """Ask for the next step, whether the last one has been made or not; False if there is none."""
+        self.is_resting = False
         step = next(self._steps, None)
         if step is not None:
             self._question = self._ask(step, txid=self.txid)
-            return False
-        return not self._make()
+        return step is not None
 
     def _make(self) -> bool:
         try:

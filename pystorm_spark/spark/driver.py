@@ -7,6 +7,7 @@ While nothing is to be moved it waits, and no Spark job runs.
 from __future__ import annotations
 
 import logging
+import math
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from pystorm_spark.spark.slots import START_SECS, Changes, Engine, Handler, Runn
 log = logging.getLogger(__name__)
 
 COMMIT_SECS = 1.0
+LAST_REST_SECS = 1.0  # for what is in flight when a topology ends, unless it must be part of the last commit
 FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
 FAILED_JOBS = 3  # in a row, with no slot lost, end the topology
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 5.0  # before a slot that died again is started again
@@ -56,6 +58,7 @@ class Driver(Slots):
         self._failed_commits = 0
         self._finishing = False  # the last commit is asked for
         self._is_last = False  # the commit that is being made was begun after that
+        self._rest_until = math.inf  # how long it waits for what is in flight
         self._job = 0
         self._failed_jobs = 0
         self._exchanges = FEWEST_EXCHANGES
@@ -161,7 +164,7 @@ class Driver(Slots):
             self._changed.wait_for(lambda: self._has_work(began), self._left_until(end))
 
     def _has_work(self, began: float | None) -> bool:
-        is_new = self._finishing or (began is None and self._uncommitted)
+        is_new = (self._finishing and self._round is None) or (began is None and self._uncommitted)
         return bool(
             self._ending or self._lost or self._broken or self._with_frames or is_new or self._calls_for_commit()
         )
@@ -171,14 +174,14 @@ class Driver(Slots):
     def _calls_for_commit(self) -> bool:
         """Whether a commit is to be begun, or its next step can be made."""
         if self._round is not None:
-            return self._round.failure is None and self._round.is_answered()
+            return self._round.failure is None and (self._round.is_answered() or self._rests_too_long(self._round))
         return self._uncommitted and (self._urgent or self._finishing or self._changed.monotonic() >= self._due)
 
     def _left_until(self, when: float | None) -> float | None:
         """How long to wait if nothing is heard: until a commit is due, or until `when` if none is wanted."""
         if self._round is not None:
-            return None
-        if self._uncommitted:
+            when = self._rest_until if self._round.is_resting and self._rest_until < math.inf else None
+        elif self._uncommitted:
             when = self._due
         return None if when is None else max(0.0, when - self._changed.monotonic())
 
@@ -186,7 +189,9 @@ class Driver(Slots):
         """Begin a commit when it is time to, or make its next step. One that user code has made fail stays."""
         if self._keeper is None or not self._calls_for_commit():
             return
-        if self._round is not None:
+        if self._round is not None and self._rests_too_long(self._round):
+            self._round.take_next_step()
+        elif self._round is not None:
             is_over = self._round.advance()
             if self._round.is_made:  # by all slots; one may die before the round is over
                 self._forgive_deaths()
@@ -195,7 +200,12 @@ class Driver(Slots):
         else:
             self._uncommitted = self._urgent = False
             self._is_last = self._finishing
-            self._round = CommitRound(self._ask, self._keeper, len(self.slots))
+            must_drain = self._keeper.is_exactly_once
+            self._rest_until = math.inf if must_drain else self._changed.monotonic() + LAST_REST_SECS
+            self._round = CommitRound(self._ask, self._keeper, len(self.slots), drains=must_drain or self._is_last)
+
+    def _rests_too_long(self, commit_round: CommitRound) -> bool:
+        return commit_round.is_resting and self._changed.monotonic() >= self._rest_until
 
     def _end_round(self, is_made: bool) -> None:
         with self._changed:

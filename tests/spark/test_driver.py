@@ -4,7 +4,7 @@ import pytest
 
 from pystorm_spark.errors import SlotLostError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.driver import Driver
+from pystorm_spark.spark.driver import LAST_REST_SECS, Driver
 
 INTERVAL_SECS = 1.0
 
@@ -55,6 +55,20 @@ class EagerSlot:
         self._driver.on_message(self.link, {"kind": "frames"})
 
 
+class RestingSlot(EagerSlot):
+    """Says that nothing is in flight, or never does."""
+
+    def __init__(self, driver, drains):
+        super().__init__(driver)
+        self.drains = drains
+        self.heard = []
+
+    def send(self, message):
+        self.heard.append(message["kind"])
+        if message["kind"] != "rest" or self.drains:
+            self._driver.on_message(self.link, {"kind": "done", "asked": message["asked"]})
+
+
 class Commits:
     """The times at which commits were made."""
 
@@ -75,6 +89,9 @@ class Commits:
 
     def forget(self, slot):
         pass
+
+    def acked(self):
+        return []
 
 
 class ExchangesUntil:
@@ -154,6 +171,18 @@ def test_a_commit_that_runs_when_the_last_one_is_asked_for_is_not_the_last_one(c
     driver.batch()
     assert len(commits.made_at) == 2
     assert not driver._finishing
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_the_last_commit_waits_for_a_moment_for_what_is_in_flight(changes, commits, drains):
+    driver = driver_of(changes, commits)
+    driver.is_open = True
+    slot = RestingSlot(driver, drains)
+    slot.has_uncommitted()
+    driver._finishing = True
+    driver.batch()
+    assert slot.heard == ["rest", "mark", "prepare", "commit"]
+    assert commits.made_at == [100.0 if drains else 100.0 + LAST_REST_SECS]
 
 
 def test_time_that_a_commit_takes_is_not_taken_for_that_of_exchanges(changes, commits):
