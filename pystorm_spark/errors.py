@@ -17,7 +17,7 @@ StormError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class StormError(Exception):
@@ -68,6 +68,19 @@ class FailedException(StormError):  # noqa: N818 - Storm's name
 
 class ReportedFailedException(FailedException):
     """Raised by users in a basic bolt: fail the input tuple and report the error."""
+
+
+def shown(value: object, spell: Callable[[object], str] = repr) -> str:
+    """What `repr` or `str` makes of a user's value, for a log or a message that must not fail because of it."""
+    try:
+        return spell(value)
+    except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+        return f"<{type(value).__name__} whose {spell.__name__} raises {type(exc).__name__}>"
+
+
+def in_words(error: BaseException) -> str:
+    """The type and the text of an exception that a user's code has raised."""
+    return f"{type(error).__name__}: {shown(error, str)}"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -11,6 +11,8 @@ from pystorm_spark.errors import (
     StormError,
     UnknownFieldError,
     did_you_mean,
+    in_words,
+    shown,
 )
 
 CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if cls.__module__ == errors.__name__]
@@ -82,3 +84,29 @@ class TestDidYouMean:
 
     def test_the_nearest_is_found_among_those_that_are_not_shown(self):
         assert "did you mean 'zebra'?" in did_you_mean("zebrra", [*(f"n{i:02}" for i in range(30)), "zebra"])
+
+
+class Unshowable:
+    def __repr__(self):
+        raise SystemExit("no repr")
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError("no str")
+
+
+class TestShown:
+    def test_a_value_is_shown_as_python_does(self):
+        assert shown(["a", 1]) == "['a', 1]"
+
+    def test_a_value_that_cannot_be_shown_is_named(self):
+        assert shown(Unshowable()) == "<Unshowable whose repr raises SystemExit>"
+
+
+class TestInWords:
+    def test_an_exception_has_its_type_and_its_text(self):
+        assert in_words(ValueError("too much")) == "ValueError: too much"
+
+    def test_an_exception_without_a_text_is_named(self):
+        assert in_words(UnspeakableError()) == "UnspeakableError: <UnspeakableError whose str raises ValueError>"

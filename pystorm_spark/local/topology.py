@@ -24,6 +24,8 @@ from pystorm_spark.runtime.slot import Slot
 
 log = logging.getLogger(__name__)
 
+GIVEN_UP = "%(component)s: the message %(message_id)s has failed %(failures)d times and is given up: %(values)s"
+
 
 class LocalTopology:
     """One topology of a `LocalCluster`: its slot, and what its earlier slots have counted.
@@ -163,12 +165,11 @@ class LocalTopology:
 
     def _give_up(self, txid: int, letters: list[Letter]) -> None:
         """Keep messages that have failed too often, and say so."""
+        plain = [{"time": self.clock.time(), **letter.to_plain()} for letter in letters]
         if self._letters is not None:
-            now = self.clock.time()
-            self._letters.add(txid, [{"time": now, **letter.to_plain()} for letter in letters])
-        for component, letter in letters:
-            told = (component, letter.message_id, letter.failures, letter.values)
-            log.error("%s: the message %r has failed %d times and is given up: %r", *told)
+            self._letters.add(txid, plain)
+        for letter in plain:
+            log.error(GIVEN_UP, letter)
 
     def _keep_counts(self, slot: Slot) -> None:
         for task in slot.tasks.values():

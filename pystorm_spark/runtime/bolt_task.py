@@ -9,7 +9,7 @@ from threading import get_ident
 from typing import Any
 
 from pystorm_spark.core import compiled, laid_out
-from pystorm_spark.errors import SerializationError, SlotLostError
+from pystorm_spark.errors import SerializationError, SlotLostError, in_words
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
@@ -41,7 +41,7 @@ class SlotCrash(Exception):  # noqa: N818 - the way a slot ends, not an error of
     """User code asked for Storm's fail-fast (`topology.bolt.on.error: restart`): the slot ends and starts anew."""
 
     def __init__(self, component_id: str, task_id: int, tup: Tuple, cause: BaseException) -> None:
-        super().__init__(f"{component_id}:{task_id} raised {type(cause).__name__}: {cause} on {tup!r}")
+        super().__init__(f"{component_id}:{task_id} raised {in_words(cause)} on {tup!r}")
         self.tup = tup
         self.cause = cause
 

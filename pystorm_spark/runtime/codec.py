@@ -19,7 +19,7 @@ from typing import Any
 
 from msgpack import Packer, Unpacker
 
-from pystorm_spark.errors import SerializationError
+from pystorm_spark.errors import SerializationError, in_words
 from pystorm_spark.runtime.extension import type_name
 from pystorm_spark.runtime.pickling import CLASS_BY_VALUE, CloudPickling, NoPickling
 from pystorm_spark.runtime.values import ATOMS, Lowering, nested_unpack
@@ -385,4 +385,4 @@ def _refusal(index: int, value: object, error: Exception) -> RefusedValueError:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, SerializationError) else in_words(error)

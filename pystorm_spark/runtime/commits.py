@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pystorm_spark.errors import StormError
+from pystorm_spark.errors import StormError, in_words, shown
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import RefusedValueError, ValueCodec
 from pystorm_spark.runtime.held_outcomes import DeadLetter, HeldOutcomes
@@ -25,7 +25,8 @@ class Letter(NamedTuple):
     def to_plain(self) -> dict[str, Any]:
         """What is kept of it, in words."""
         id_, values, failures = self.letter
-        return {"component": self.component, "message_id": repr(id_), "values": repr(values), "failures": failures}
+        values_shown = f"[{', '.join(map(shown, values))}]"
+        return {"component": self.component, "message_id": shown(id_), "values": values_shown, "failures": failures}
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Commits:
         try:
             packed = self._codec.pack(ids)
         except RefusedValueError as exc:
-            raise StormError(f"{told}: {ids[exc.index]!r} cannot be kept, {exc.why}") from exc
+            raise StormError(f"{told}: {shown(ids[exc.index])} cannot be kept, {exc.why}") from exc
         if self._codec.defines_classes(packed) and not all(map(self._codec.knows_again, ids)):
             raise StormError(f"{told}: their class is defined in the main program or in a function, not in a module")
         return packed
@@ -175,6 +176,4 @@ def _prepared(task: Task, committed: CommittedBolt, txid: int, is_full: bool) ->
         return committed.prepare_commit(txid, is_full)
     except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
         task.report(exc, what="pre_prepare")
-        raise StormError(
-            f"pre_prepare of {task.component_id!r} (task {task.task_id}) raised {type(exc).__name__}: {exc}"
-        ) from exc
+        raise StormError(f"pre_prepare of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}") from exc

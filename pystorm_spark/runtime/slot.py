@@ -21,7 +21,7 @@ import cloudpickle
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.core import CORE
-from pystorm_spark.errors import StormError
+from pystorm_spark.errors import StormError, in_words
 from pystorm_spark.metrics.consumer import TaskInfo
 from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
 from pystorm_spark.runtime.bolt_task import BoltTask
@@ -149,9 +149,7 @@ class Slot:
             try:
                 hook.start(self.plan.conf)
             except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
-                raise StormError(
-                    f"start of the worker hook {type(hook).__name__} raised {type(exc).__name__}: {exc}"
-                ) from exc
+                raise StormError(f"start of the worker hook {type(hook).__name__} raised {in_words(exc)}") from exc
             self._hooks.append(hook)
 
     def _open(self, task: Task) -> None:
@@ -161,9 +159,7 @@ class Slot:
             task.open()
         except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
             verb = "open" if isinstance(task, SpoutTask) else "prepare"
-            raise StormError(
-                f"{verb} of {task.component_id!r} (task {task.task_id}) raised {type(exc).__name__}: {exc}"
-            ) from exc
+            raise StormError(f"{verb} of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}") from exc
 
     def _context(self, task: Task) -> TopologyContext:
         plan = self.plan
@@ -469,6 +465,6 @@ def _prepared(chooser: Any, bolt_id: str, context: TopologyContext, source: Glob
     except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
         raise StormError(
             f"prepare of the custom grouping {type(chooser).__name__} of bolt {bolt_id!r} on stream "
-            f"{source.stream_id!r} of {source.component_id!r} raised {type(exc).__name__}: {exc}"
+            f"{source.stream_id!r} of {source.component_id!r} raised {in_words(exc)}"
         ) from exc
     return copied

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pystorm_spark.core import compiled, laid_out
+from pystorm_spark.errors import shown
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
@@ -300,7 +301,10 @@ class SpoutTask(Task):
         """Call `fail` for these, and count them."""
         self.stats.failed += len(failed)
         for message_id, self.collector.why in zip(failed.message_ids, failed.whys, strict=True):
-            self.guard(self.spout.fail, f"fail of message id {message_id!r}", message_id)
+            try:
+                self.spout.fail(message_id)
+            except BaseException as exc:
+                self.report(exc, what=f"fail of message id {shown(message_id)}")
         if self.task_hooks:
             self._tell_hooks(failed, self.clock.monotonic(), False)
 
@@ -316,7 +320,7 @@ class SpoutTask(Task):
                     ack(message_id)
                 return
             except BaseException as exc:
-                self.report(exc, what=f"ack of message id {message_id!r}")
+                self.report(exc, what=f"ack of message id {shown(message_id)}")
 
     def _tell_hooks(self, outcomes: Outcomes, now: float, acked: bool) -> None:
         for message_id, emitted_at in zip(outcomes.message_ids, outcomes.emitted_at, strict=True):

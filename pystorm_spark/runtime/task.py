@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.core import compiled, laid_out
-from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean
+from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean, shown
 from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
@@ -250,13 +250,13 @@ class Task:
 
     def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
         """Keep `error` for the topology's status, and log it; too many log lines are throttled."""
-        shown = _shortened("".join(traceback.format_exception(type(error), error, user_frames(error))))
+        trace = _shortened("".join(traceback.format_exception(type(error), error, user_frames(error))))
         text = _shortened("".join(traceback.format_exception_only(type(error), error)).strip())
         input_shown = _shortened(repr(tup)) if tup is not None else ""
-        self.errors.append(ErrorInfo(self.clock.time(), self.task_id, text, shown, input_shown))
+        self.errors.append(ErrorInfo(self.clock.time(), self.task_id, text, trace, input_shown))
         if not self.throttled():
             on = f" on {input_shown}" if tup is not None else ""
-            log.error("%s:%d %s%s\n%s", self.component_id, self.task_id, what or "reported", on, shown)
+            log.error("%s:%d %s%s\n%s", self.component_id, self.task_id, what or "reported", on, trace)
 
     def report_metric(self, name: str, error: BaseException) -> None:
         """A metric could not be read."""
@@ -274,7 +274,7 @@ class Task:
     def report_from_user(self, error: BaseException) -> None:
         """`collector.report_error`: throttled as in Storm."""
         if not isinstance(error, BaseException):
-            error = StormError(f"report_error got {error!r}; give it an exception")
+            error = StormError(f"report_error got {shown(error)}; give it an exception")
         if not self.throttled():
             self._throttled -= 1  # `report` counts it
             self.report(error)
@@ -365,7 +365,12 @@ class Task:
         """Tell the log and the hooks of an emit."""
         if self.debug:
             log.info(
-                "%s:%d emits %r on %s to %s", self.component_id, self.task_id, values, route.origin.stream, out_tasks
+                "%s:%d emits [%s] on %s to %s",
+                self.component_id,
+                self.task_id,
+                ", ".join(map(shown, values)),
+                route.origin.stream,
+                out_tasks,
             )
         for hook in self.task_hooks:
             info = EmitInfo(values, route.origin.stream, self.task_id, out_tasks)

@@ -15,7 +15,7 @@ from copy import deepcopy
 from threading import Lock
 from typing import Any, NamedTuple
 
-from pystorm_spark.errors import SerializationError, StormError
+from pystorm_spark.errors import SerializationError, StormError, in_words
 from pystorm_spark.runtime.arrow_rows import ArrowRows
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.held_outcomes import BLAMELESS
@@ -154,7 +154,7 @@ class FedSpout(BatchSpout):
         emit_numbered(self._collector, rows, where, first, self._refused)
 
     def _refused(self, row_id: RowId, row: list[Any] | None, error: BaseException) -> None:
-        self._bury(row_id, row, f"{self._component}:{self._task} {type(error).__name__}: {error}")
+        self._bury(row_id, row, f"{self._component}:{self._task} {in_words(error)}")
 
     def _read_on(self) -> bool:
         """Read some more rows; whether there are any."""

@@ -37,4 +37,9 @@ class LogsToDriver(logging.Handler):
         self._process = process
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._process.tell("log", level=record.levelno, text=f"{record.name}: {self.format(record)}")
+        try:
+            text = self.format(record)
+        except Exception:  # of values that cannot be shown: told as logging does, and not raised where it was logged
+            self.handleError(record)
+        else:
+            self._process.tell("log", level=record.levelno, text=f"{record.name}: {text}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
-from pystorm_spark.errors import CheckpointError, StormError
+from pystorm_spark.errors import CheckpointError, StormError, in_words
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Prepared, Restored
 from pystorm_spark.runtime.slot import Slot
@@ -99,7 +99,7 @@ class SlotState:
             answer = {"unwritten": str(exc)}
         except Exception as exc:
             log.exception("slot %d could not write for the commit %d", self._slot.number, txid)
-            answer = {"unwritten": f"slot {self._slot.number} could not write: {type(exc).__name__}: {exc}"}
+            answer = {"failed": f"slot {self._slot.number} could not write: {in_words(exc)}"}
         self._tell("done", asked=asked, **answer)
 
     def commit(self, txid: int, asked: int | None = None) -> None:

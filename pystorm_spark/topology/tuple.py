@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pystorm_spark.errors import shown
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields, FieldsLike
 
@@ -180,8 +181,8 @@ class Tuple:
 
     def __repr__(self) -> str:
         origin = self._origin
-        shown = ", ".join(f"{name}={_short(value)}" for name, value in zip(origin.fields, self.values, strict=False))
-        return f"Tuple({shown}; from {origin.component}:{origin.task} stream {origin.stream})"
+        values = ", ".join(f"{name}={_short(value)}" for name, value in zip(origin.fields, self.values, strict=False))
+        return f"Tuple({values}; from {origin.component}:{origin.task} stream {origin.stream})"
 
 
 def new_tuple(values: list[Any], origin: Origin, tree: Tree) -> Tuple:
@@ -194,11 +195,8 @@ def new_tuple(values: list[Any], origin: Origin, tree: Tree) -> Tuple:
 
 
 def _short(value: object, limit: int = 200) -> str:
-    try:
-        shown = repr(value)
-    except Exception as exc:  # a broken __repr__ of the user must not hide the error it appears in
-        return f"<{type(value).__name__} whose repr raises {type(exc).__name__}>"
-    return shown if len(shown) <= limit else f"{shown[:limit]}… ({len(shown)} characters)"
+    text = shown(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
 # Storm's typed getters are casts: the value itself or None, never a conversion.

@@ -1,6 +1,7 @@
 """Exceptions of every kind from every callback, and what is told of them."""
 
 import logging
+import threading
 import traceback
 
 import pytest
@@ -21,7 +22,7 @@ from pystorm_spark import (
     WorkerHook,
 )
 from tests.behaviour.engine import STANDING_TIME, advance, chain, component, run, run_until_idle
-from tests.behaviour.probes import Does, Replaying, Rows, Sink, Starts, note, noted, numbers, passes_on
+from tests.behaviour.probes import Does, Replaying, Rows, Sink, Starts, acks, note, noted, numbers, passes_on
 from tests.ids import shown
 
 KINDS = [ValueError, SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit, RecursionError, MemoryError]
@@ -556,6 +557,32 @@ def test_an_exception_that_cannot_be_shown_is_reported(cluster):
     assert noted("failed") == [0]
 
 
+class Unshowable:
+    def __repr__(self):
+        raise SystemExit("no repr")
+
+
+@pytest.mark.parametrize("method", ["ack", "fail"])
+def test_an_exception_is_reported_for_a_message_id_that_cannot_be_shown(cluster, method):
+    class Broken(Rows):
+        ack = fail = Raises(ValueError)
+
+    def settles(bolt, tup):
+        getattr(bolt.collector, method)(tup)
+
+    run(cluster, chain(Broken([["a"], ["b"]], ids=[Unshowable(), 1]), Does(settles)))
+
+    assert len(component(cluster, "spout").errors) == 2
+    assert cluster.topology_info("topology").pending == 0
+
+
+def test_values_that_cannot_be_shown_can_be_debugged(cluster, caplog):
+    caplog.set_level(logging.INFO)
+    run(cluster, chain(Rows([[Unshowable()]]), Does(passes_on, ["value"]), Does(acks)), {"topology.debug": True})
+
+    assert noted("acked") == [0]
+
+
 def test_the_last_fifty_errors_are_kept_newest_last(cluster):
     def execute(bolt, tup):
         raise ValueError(tup[0])
@@ -618,6 +645,19 @@ def test_reporting_what_is_no_exception_is_told_and_harmless(cluster, wrong):
 
     assert noted("acked") == [0]
     assert repr(wrong) in component(cluster, "a").errors[0].exception
+
+
+def test_a_thread_may_report_what_cannot_be_shown(cluster):
+    def execute(bolt, tup):
+        thread = threading.Thread(target=bolt.collector.report_error, args=[Unshowable()])
+        thread.start()
+        thread.join()
+        bolt.collector.ack(tup)
+
+    run(cluster, chain(numbers(1), Does(execute)))
+
+    assert noted("acked") == [0]
+    assert "report_error got <Unshowable" in component(cluster, "a").errors[0].exception
 
 
 @pytest.mark.local_only(STANDING_TIME)
@@ -714,6 +754,20 @@ def test_too_many_restarts_end_the_topology_with_an_error_that_names_component_a
         handle.await_termination(timeout=30)
     assert isinstance(raised.value.__cause__, ValueError)
     assert cluster.list_topologies() == []
+
+
+def test_too_many_restarts_by_an_exception_that_cannot_be_shown_end_the_topology_as_others_do(cluster):
+    class UnspeakableError(Exception):
+        def __str__(self):
+            raise RuntimeError("no")
+
+    def always_raises(bolt, tup):
+        raise UnspeakableError
+
+    handle = run(cluster, chain(Replaying([["apple"]]), Does(always_raises)), RESTART)
+
+    with pytest.raises(SlotLostError, match=r"a:2 raised UnspeakableError: .* on Tuple.*apple"):
+        handle.await_termination(timeout=30)
 
 
 def test_as_many_restarts_as_allowed_are_made(cluster):

@@ -98,6 +98,28 @@ def test_a_value_that_cannot_be_kept_fails_its_tuple_and_no_other(cluster):
     assert "the value for key 'strange' cannot be kept in the state" in error.exception
 
 
+class Unshowable:
+    def __repr__(self):
+        raise ValueError("no repr")
+
+
+class FailsUnshowable(Count):
+    def execute(self, tup):
+        if isinstance(tup[0], Unshowable):
+            self.collector.fail(tup)
+        else:
+            super().execute(tup)
+
+
+def test_a_message_that_cannot_be_shown_is_given_up_as_any_other(cluster, caplog):
+    run(cluster, chain(Replaying([["a"], [Unshowable()]]), FailsUnshowable()), EXACTLY_ONCE)
+    advance(cluster, 2)
+
+    assert count(cluster) == {"a": 1}
+    assert sorted(noted("acked")) == [0, 1]
+    assert "the message 1 has failed 3 times and is given up" in caplog.text
+
+
 class CommitsBadly(Count):
     def pre_prepare(self, txid):
         raise ValueError("not now")

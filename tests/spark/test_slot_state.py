@@ -58,8 +58,16 @@ def opened(told, files=None):
     return state
 
 
-@pytest.mark.parametrize("error", [CheckpointError("the disk is full"), MemoryError("no room"), ValueError("a bug")])
-def test_the_driver_hears_of_whatever_goes_wrong_with_writing(error):
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (CheckpointError("the disk is full"), "unwritten"),
+        (MemoryError("no room"), "failed"),
+        (ValueError("a bug"), "failed"),
+    ],
+    ids=["disk", "memory", "bug"],
+)
+def test_the_driver_hears_of_whatever_goes_wrong_with_writing(error, outcome):
     told = Told()
     state = opened(told, Files(error))
 
@@ -68,7 +76,7 @@ def test_the_driver_hears_of_whatever_goes_wrong_with_writing(error):
     assert told.came.wait(10)
     ((kind, content),) = told.messages
     assert (kind, content["asked"]) == ("done", 7)
-    assert str(error) in content["unwritten"]
+    assert str(error) in content[outcome]
 
 
 def test_a_state_that_is_too_large_is_not_told_at_once(monkeypatch):
