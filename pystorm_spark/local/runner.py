@@ -86,7 +86,7 @@ class Runner(LocalRunner):
         self._wake = threading.Event()
         self._stopping = False
         self._idle_turns = 0
-        topology.on_wake = self._wake.set
+        topology.on_wake, topology.rest = self._wake.set, self._rest
         self._thread = threading.Thread(target=self._run, name=f"pystorm-{topology.name}", daemon=True)
         self._thread.start()
 

@@ -47,6 +47,7 @@ class LocalTopology:
         self._past = Tally(plan.specs)  # of slots that are gone
         self._deaths = 0  # in a row, without an ack in between, or a commit where there are any
         self.on_wake: Callable[[], None] = lambda: None
+        self.rest: Callable[[], None] | None = None  # until there may be something to do; None in simulated time
         self._checkpoint = checkpoint
         self._folder = checkpoint.folder / name if checkpoint is not None else None
         self._letters = DeadLetters(self._folder) if self._folder is not None else None
@@ -151,7 +152,7 @@ class LocalTopology:
             return False
         slot.active = False
         if self._commits is not None:
-            self._commits.commit_last(slot)
+            self._commits.commit_last(slot, self.rest)
             self._commits.close()
         slot.close()
         self._keep_counts(slot)

@@ -3,10 +3,11 @@
 import os
 import re
 import shutil
+import threading
 
 import pytest
 
-from pystorm_spark import Bolt, CheckpointError, LocalCluster, NotAliveError, StormError, TopologyBuilder
+from pystorm_spark import Bolt, CheckpointError, LocalCluster, NotAliveError, StormError, TopologyBuilder, is_tick
 from pystorm_spark.checkpoint.envelope import CHECKSUM_BYTES
 from pystorm_spark.checkpoint.files import PosixFiles
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
@@ -80,6 +81,73 @@ def test_the_last_commit_of_an_exactly_once_topology_waits_for_what_is_in_flight
     source.take_calls()
     cluster.submit_topology("words", EXACTLY_ONCE, counting(source))
     assert restored(source) == {}
+
+
+class TellsWhenItRests(Replaying):
+    def deactivate(self):
+        self.source.rests.set()
+
+
+class AcksInAThread(Count):
+    """Acks in a thread of its own, when the spout rests."""
+
+    def execute(self, tup):
+        def ack():
+            self.source.rests.wait()
+            self.collector.ack(tup)
+
+        self.state.put(tup["word"], 1)
+        threading.Thread(target=ack).start()
+        self.source.executed.set()
+
+
+class AcksAtATick(Count):
+    """Acks what it holds at the next tick after the spout rests."""
+
+    held = None
+
+    def component_configuration(self):
+        return {"topology.tick.tuple.freq.secs": 0.05}
+
+    def execute(self, tup):
+        if not is_tick(tup):
+            self.held = tup
+            self.state.put(tup["word"], 1)
+            self.source.executed.set()
+        elif self.held is not None and self.source.rests.is_set():
+            self.collector.ack(self.held)
+            self.held = None
+
+
+@pytest.mark.parametrize("bolt", [AcksInAThread, AcksAtATick])
+def test_the_last_commit_waits_for_bolts_that_ack_later(folder, bolt):
+    source = Source("a")
+    source.executed, source.rests = threading.Event(), threading.Event()
+    conf = {**EXACTLY_ONCE, "topology.state.checkpoint.interval.ms": 60_000}
+    with LocalCluster(checkpoint=folder) as cluster:
+        cluster.submit_topology("words", conf, counting(source, bolt(source), spout=TellsWhenItRests(source)))
+        assert source.executed.wait(60)
+        cluster.kill_topology("words")
+        assert source.acked == [0]
+        source.take_calls()
+        cluster.submit_topology("words", conf, counting(source))
+    assert restored(source) == {"a": 1}
+
+
+class NeverAcks(Count):
+    def execute(self, tup):
+        self.source.executed.set()
+
+
+def test_a_topology_whose_last_commit_is_not_made_tells_it(folder, monkeypatch, caplog):
+    monkeypatch.setattr("pystorm_spark.local.commits.DRAIN_SECS", 0.01)
+    source = Source("lost")
+    source.executed = threading.Event()
+    with LocalCluster(checkpoint=folder) as cluster:
+        cluster.submit_topology("words", EXACTLY_ONCE, counting(source, NeverAcks(source)))
+        assert source.executed.wait(60)
+        cluster.kill_topology("words")
+    assert "topology words ends without its last commit" in caplog.text
 
 
 def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
