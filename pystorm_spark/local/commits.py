@@ -42,6 +42,7 @@ class LocalCommits:
         self._give_up = give_up
         self._check_lock = check_lock
         self._failures = 0
+        self._is_held_up = False  # the last commit could not be written
         self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
         self.due = math.inf  # of the next commit
         self.has_committed = False  # since the slot was opened
@@ -73,7 +74,7 @@ class LocalCommits:
         if commits.is_broken():
             self._roll_back(slot, "a tuple tree has failed")
             return True
-        if commits.is_urgent() and not slot.resting:
+        if commits.is_urgent() and not self._is_held_up:
             self.due = self._clock.monotonic()
         elif self.due == math.inf and commits.is_wanted():
             self.due = self._clock.monotonic() + self._interval
@@ -111,9 +112,11 @@ class LocalCommits:
                 self.check()
             log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
             self.due = self._clock.monotonic() + self._interval
-            slot.resting = True  # nothing piles up meanwhile
+            self._is_held_up = True
+            slot.resting = commits.is_exactly_once
             return
         side.settle()
+        self._is_held_up = False
         self.has_committed = True
         slot.resting = False
         commits.commit(txid)

@@ -10,6 +10,7 @@ import pytest
 from pystorm_spark import Bolt, CheckpointError, LocalCluster, NotAliveError, StormError, TopologyBuilder, is_tick
 from pystorm_spark.checkpoint.envelope import CHECKSUM_BYTES
 from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.testing import CaptureBolt, FeederSpout
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
 
 GUARANTEES = pytest.mark.parametrize("conf", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
@@ -580,13 +581,45 @@ def test_a_commit_that_cannot_be_written_is_made_when_it_can_be(start, monkeypat
         cluster.advance_time(3)
         source.add("b")
         cluster.advance_time(3)
-        assert ("execute", "b") not in source.calls  # spouts rest meanwhile
+        assert (("execute", "b") in source.calls) is (conf != EXACTLY_ONCE)  # with which all spouts rest meanwhile
         assert (source.acked, count(cluster)) == ([0], {"a": 1})
     assert re.search(
         rf"the commit 2 is not made, and will be tried again: .*state-2-0\S+ cannot .*{problem}", caplog.text
     )
     cluster.advance_time(3)
     assert (sorted(source.acked), source.failed, count(cluster)) == ([0, 1, 2], [], {"a": 2, "b": 1})
+
+
+def no_room(files, name, data):
+    raise CheckpointError("there is no room")
+
+
+def test_a_spout_that_reaches_no_state_goes_on_while_the_disk_is_full(start, monkeypatch):
+    source, other, cluster = Source("a"), FeederSpout(["word"]), start()
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_spout("other", other)
+    builder.set_bolt("count", Count(source)).shuffle_grouping("words")
+    builder.set_bolt("captured", CaptureBolt()).shuffle_grouping("other")
+    cluster.submit_topology("words", None, builder.create_topology())
+    monkeypatch.setattr(PosixFiles, "write", no_room)
+    cluster.advance_time(3)
+    other.feed(["b"], message_id=1)
+    cluster.advance_time(1)
+    assert (source.acked, other.tracker.acked) == ([], [1])
+
+
+def test_a_spout_without_room_waits_while_the_disk_is_full_and_commits_are_tried_an_interval_apart(
+    start, monkeypatch, caplog
+):
+    source, cluster = Source(*"abcdef"), start()
+    cluster.submit_topology("words", {"topology.max.spout.pending": 4}, counting(source))
+    monkeypatch.setattr(PosixFiles, "write", no_room)
+    cluster.advance_time(5)
+    assert [call for call in source.calls if call[0] == "execute"] == [("execute", word) for word in "abcd"]
+    assert (
+        caplog.text.count("is not made, and will be tried again") == 6
+    )  # at once, for there is no room, then five times
 
 
 def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):
@@ -605,12 +638,8 @@ def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):
 def test_dead_letters_are_written_once_though_the_disk_fails_again_and_again(start, folder, monkeypatch):
     source, cluster = Source("a", "bad"), start()
     cluster.submit_topology("words", {**EXACTLY_ONCE, "topology.max.replays": 0}, counting(source))
-
-    def write(files, name, data):
-        raise CheckpointError("there is no room")
-
     with monkeypatch.context() as patch:
-        patch.setattr(PosixFiles, "write", write)
+        patch.setattr(PosixFiles, "write", no_room)
         cluster.advance_time(5)
     cluster.advance_time(2)
     assert sorted(source.acked) == [0, 1]
