@@ -111,6 +111,9 @@ class BoltTask(Task):
             self.committed.restore(self.shop.codec, *self.restored)
             self.restored = (), None
 
+    def starting(self) -> str:
+        return self.committed.starting if isinstance(self.committed, DurableBolt) else "prepare"
+
     def close(self) -> None:
         self.end(self.bolt.cleanup, "cleanup")
 

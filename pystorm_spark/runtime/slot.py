@@ -158,8 +158,8 @@ class Slot:
                 self.shop.before(task, None)
             task.open()
         except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
-            verb = "open" if isinstance(task, SpoutTask) else "prepare"
-            raise StormError(f"{verb} of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}") from exc
+            told = f"{task.starting()} of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}"
+            raise StormError(told) from exc
 
     def _context(self, task: Task) -> TopologyContext:
         plan = self.plan

@@ -75,6 +75,9 @@ class SpoutTask(Task):
         self.collector.now = self.clock.monotonic()
         self.start(lambda: self.spout.open(self.conf, self.context, self.collector))
 
+    def starting(self) -> str:
+        return "open"
+
     def component(self) -> Any:
         return self.spout
 

@@ -227,6 +227,10 @@ class Task:
         """Call the component's own `open` or `prepare`."""
         raise NotImplementedError
 
+    def starting(self) -> str:
+        """Which of the component's methods `open` has come to."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Call the component's own `close` or `cleanup`."""
         raise NotImplementedError

@@ -87,11 +87,14 @@ class StatefulBoltExecutor(DurableBolt):
         return self.wrapped.state_version
 
     def restore(self, codec: StateCodec, sections: Sequence[bytes], schema_version: int | None) -> None:
+        self.starting = "restore"
         self._state: KeyValueState[Any, Any] = KeyValueState(codec)
         self._state.restore(sections)
         self._older_version = schema_version if schema_version != self.schema_version else None
+        self.starting = "migrate_state"
         self._migrate()
         migrated = self._state.changes()
+        self.starting = "init_state"
         self.wrapped.init_state(self._state)
         # `init_state` is called once, so what it has put is kept until a commit holds it.
         self._begun = self._state.changes(since=migrated)

@@ -70,6 +70,8 @@ class DurableBolt(WrappingBolt, CommittedBolt):
     of a commit, or with all there was.
     """
 
+    starting = "prepare"  # the user's method that a start has come to, for what it raises
+
     @property
     @abstractmethod
     def schema_version(self) -> int:

@@ -235,7 +235,7 @@ def test_nothing_is_committed_where_nothing_has_happened(cluster):
 @pytest.mark.parametrize("hook", ["prepare", "init_state"])
 def test_an_exception_at_the_start_is_raised_by_the_submit(cluster, hook):
     source = Source("a")
-    with pytest.raises(StormError, match=rf"prepare of 'count' \(task 2\) raised RuntimeError: {hook} of the test"):
+    with pytest.raises(StormError, match=rf"^{hook} of 'count' \(task 2\) raised RuntimeError: {hook} of the test"):
         cluster.submit_topology("words", None, counting(source, Count(source, {hook})))
     assert cluster.list_topologies() == []
 

@@ -382,6 +382,13 @@ def test_a_state_that_goes_back_before_its_first_commit_is_brought_up_again(star
     assert source.calls.count(("migrate_state", 1)) == 2
 
 
+def test_what_migrate_state_raises_is_raised_by_the_submit_in_its_name(start):
+    source = Source("a")
+    run(start(), source)
+    with pytest.raises(StormError, match=r"^migrate_state of 'count' \(task 2\) raised RuntimeError: migrate_state of"):
+        run(start(), source, bolt=Version2(source, {"migrate_state"}))
+
+
 def test_a_new_state_is_not_brought_up(start):
     source = Source("a")
     run(start(), source, bolt=Version2(source))
