@@ -9,6 +9,8 @@ import pytest
 
 import pystorm_spark
 from pystorm_spark import metrics, testing, topology
+from pystorm_spark.cluster import TopologyHandle
+from pystorm_spark.naming import camel_case
 
 ROOT = Path(pystorm_spark.__file__).parent
 
@@ -91,6 +93,57 @@ def test_nothing_public_of_the_root_is_left_out_of_its_list():
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())
 def test_an_alias_is_the_class_itself(alias, name):
     assert getattr(pystorm_spark, alias) is getattr(pystorm_spark, name)
+
+
+# {method: why it does not have its camelCase name}
+EXCEPTIONS = {
+    "add_note": "Python's, of every exception",
+    "with_traceback": "Python's, of every exception",
+    "component_configuration": "Java's name is getComponentConfiguration",
+    "on_tick": "Java's name is onTickTuple",
+    "as_bolt": "for the builder",
+    "batch_of": "for the engine",
+    "dead_rows": "for the engine",
+    "has_changed": "for the engine",
+    "new_shelf": "for the engine",
+    "next_tuples": "for the engine",
+    "prepare_commit": "for the engine",
+}
+
+
+def public_modules():
+    """All modules that say what of them is public."""
+    paths = [path for path in sorted(ROOT.rglob("*.py")) if "\n__all__ = " in path.read_text("utf-8")]
+    parts = [path.relative_to(ROOT.parent).with_suffix("").parts for path in paths]
+    return [importlib.import_module(".".join(part for part in names if part != "__init__")) for names in parts]
+
+
+def public_classes():
+    named = {getattr(module, name) for module in public_modules() for name in module.__all__}
+    return sorted({*filter(inspect.isclass, named), TopologyHandle}, key=lambda cls: cls.__name__)
+
+
+def methods(cls):
+    members = {name: inspect.getattr_static(cls, name) for name in dir(cls) if not name.startswith("_")}
+    return {
+        name for name, member in members.items() if callable(member) or isinstance(member, (classmethod, staticmethod))
+    }
+
+
+@pytest.mark.parametrize("cls", public_classes(), ids=lambda cls: cls.__name__)
+def test_every_public_method_has_its_camel_case_name(cls):
+    found = methods(cls)
+    assert {name for name in found - EXCEPTIONS.keys() if camel_case(name) not in found} == set()
+
+
+def test_every_exception_is_one():
+    classes = {cls: methods(cls) for cls in public_classes()}
+    lacking = {name for found in classes.values() for name in found if camel_case(name) not in found}
+    assert lacking == EXCEPTIONS.keys()
+
+
+def test_exceptions_that_java_names_otherwise_have_these_names():
+    assert {"getComponentConfiguration", "onTickTuple"} <= methods(pystorm_spark.TickAwareBolt)
 
 
 def with_examples():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError
-from pystorm_spark.naming import link_spellings
+from pystorm_spark.naming import java_names
 from pystorm_spark.state.key_value import KeyValueState
 from pystorm_spark.topology.collector import OutputCollector
 from pystorm_spark.topology.component import BasicBolt, Bolt, Conf
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pystorm_spark.topology.context import TopologyContext
 
 
+@java_names()
 class StatefulBolt(Bolt):
     """A bolt with a `KeyValueState` for each task. `prepare`, then `init_state`, then `execute` again and again.
 
@@ -24,12 +25,6 @@ class StatefulBolt(Bolt):
     """
 
     state_version = 1  # raise it when what the values look like has changed, and define `migrate_state`
-    _state_spellings: ClassVar[dict[str, str]] = {
-        "init_state": "initState",
-        "pre_prepare": "prePrepare",
-        "pre_commit": "preCommit",
-        "pre_rollback": "preRollback",
-    }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -38,7 +33,6 @@ class StatefulBolt(Bolt):
                 f"{cls.__name__} is a BasicBolt and a StatefulBolt, and can be one of them: leave BasicBolt out, "
                 "define execute(self, tup), anchor what it emits, ack its input"
             )
-        link_spellings(cls, StatefulBolt._state_spellings)
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Called at every start, after `prepare`, with what the last commit held, or nothing.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pystorm_spark.naming import java_names
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.fields import Stream
 from pystorm_spark.topology.grouping import Grouping
@@ -30,6 +31,7 @@ class ComponentSpec:
         return "spout" if isinstance(self.component, Spout) else "bolt"
 
 
+@java_names()
 @dataclass(frozen=True)
 class Topology:
     """What `TopologyBuilder.create_topology` gives and a cluster takes."""

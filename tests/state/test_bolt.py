@@ -107,6 +107,7 @@ class JavaCount(BaseStatefulBolt):
         self.collector = collector
 
     def initState(self, state):
+        super().initState(state)
         self.calls.calls.append("initState")
         self.state = state
 
@@ -115,12 +116,15 @@ class JavaCount(BaseStatefulBolt):
         self.collector.fail(tup) if tup[0] == "bad" else self.collector.ack(tup)
 
     def prePrepare(self, txid):
+        super().prePrepare(txid)
         self.calls.calls.append("prePrepare")
 
     def preCommit(self, txid):
+        super().preCommit(txid)
         self.calls.calls.append("preCommit")
 
     def preRollback(self):
+        super().preRollback()
         self.calls.calls.append("preRollback")
 
 
