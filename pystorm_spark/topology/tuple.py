@@ -20,14 +20,22 @@ TICK_FIELDS = Fields("rate_secs")
 class GlobalStreamId(NamedTuple):
     """One stream of one component."""
 
-    component_id: str
-    stream_id: str = DEFAULT_STREAM
+    component: str
+    stream: str = DEFAULT_STREAM
+
+    @property
+    def component_id(self) -> str:
+        return self.component
+
+    @property
+    def stream_id(self) -> str:
+        return self.stream
 
     def _component(self) -> str:
-        return self.component_id
+        return self.component
 
     def _stream(self) -> str:
-        return self.stream_id
+        return self.stream
 
 
 @dataclass(frozen=True, slots=True)

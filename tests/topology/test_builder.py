@@ -363,9 +363,7 @@ class TestSubscriptions:
 
     def test_what_cannot_be_an_id_is_told_too(self):
         [line, _] = refusal(lambda b: b.set_bolt("count", Count()).shuffle_grouping(["words"]))
-        assert line.startswith(
-            "bolt 'count' subscribes to GlobalStreamId(component_id=['words'], stream_id='default');"
-        )
+        assert line.startswith("bolt 'count' subscribes to GlobalStreamId(component=['words'], stream='default');")
 
     @pytest.mark.parametrize("chooser", [Chooser, None, 3, len, object()])
     def test_a_custom_grouping_must_be_able_to_choose(self, chooser):

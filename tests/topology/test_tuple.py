@@ -280,6 +280,12 @@ class TestGlobalStreamId:
     def test_the_stream_is_the_default_one_unless_named(self):
         assert GlobalStreamId("split") == GlobalStreamId("split", "default")
 
+    def test_its_parts_have_names(self):
+        source = GlobalStreamId(component="split", stream="words")
+        assert (source.component, source.stream) == ("split", "words")
+        assert (source.component_id, source.stream_id) == ("split", "words")
+        assert repr(source) == "GlobalStreamId(component='split', stream='words')"
+
     def test_it_can_be_taken_apart(self):
         component, stream = GlobalStreamId("split", "words")
         assert (component, stream) == ("split", "words")
