@@ -161,10 +161,13 @@ class BoltCollector(OutputCollector):
             self._shop.post(lambda: tup._tree.reset_timeout())
 
     def report_error(self, error: BaseException) -> None:
+        self._report_failure(error, None)
+
+    def _report_failure(self, error: BaseException, tup: Tuple | None) -> None:
         if get_ident() != self._shop.thread:
-            self._shop.post(lambda: self._task.report_from_user(error))
+            self._shop.post(lambda: self._task.report_from_user(error, tup))
         else:
-            self._task.report_from_user(error)
+            self._task.report_from_user(error, tup)
 
     def flush(self) -> None:
         pass

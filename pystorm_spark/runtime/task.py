@@ -275,13 +275,13 @@ class Task:
         self._throttled += 1
         return bool(self._throttled > self.conf["topology.max.error.report.per.interval"])
 
-    def report_from_user(self, error: BaseException) -> None:
+    def report_from_user(self, error: BaseException, tup: Tuple | None = None) -> None:
         """`collector.report_error`: throttled as in Storm."""
         if not isinstance(error, BaseException):
             error = StormError(f"report_error got {shown(error)}; give it an exception")
         if not self.throttled():
             self._throttled -= 1  # `report` counts it
-            self.report(error)
+            self.report(error, tup)
 
     # Emits.
 

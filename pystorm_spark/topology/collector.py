@@ -83,6 +83,10 @@ class OutputCollector:
         """Show `error` in the topology's status; no tuple is failed by it."""
         self._delegate.report_error(error)
 
+    def _report_failure(self, error: BaseException, tup: Tuple) -> None:
+        """Report why `tup` is about to fail; the collectors of an engine show it, too."""
+        self.report_error(error)
+
     def flush(self) -> None:
         """Storm's call; what is emitted always leaves at the end of the turn."""
         self._delegate.flush()

@@ -151,7 +151,7 @@ class BasicBoltExecutor(WrappingBolt):
             self._execute(tup, basic)
         except FailedException as failure:
             if isinstance(failure, ReportedFailedException):
-                self._collector.report_error(failure)
+                self._collector._report_failure(failure, tup)
             self._collector.fail(tup)
         else:
             self._ack(tup)

@@ -676,6 +676,18 @@ def test_report_error_is_throttled(cluster):
     assert len(noted("acked")) == 20
 
 
+def test_a_reported_failed_exception_tells_the_input(cluster):
+    class Fails(BasicBolt):
+        def execute(self, tup, collector):
+            raise ReportedFailedException("too dry")
+
+    run(cluster, chain(Rows([["apple"]]), Fails()))
+
+    (error,) = component(cluster, "a").errors
+    assert error.input == "Tuple(value='apple'; from spout:3 stream default)"
+    assert noted("failed") == [0]
+
+
 def test_a_reported_failed_exception_fails_its_tuple_although_the_report_is_throttled(cluster):
     class Fails(BasicBolt):
         def execute(self, tup, collector):
