@@ -66,7 +66,7 @@ def complete_topology(
 
 
 def read_tuples(result: Result, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-    """What `component` emitted on `stream`, out of the result of `complete_topology`.
+    """What `component` emitted on `stream`, out of the result of `complete_topology`; nothing if it declares no stream.
 
     >>> read_tuples({"words": {"default": [["storm"]]}}, "words")
     [['storm']]
@@ -74,6 +74,8 @@ def read_tuples(result: Result, component: str, stream: str = DEFAULT_STREAM) ->
     if component not in result:
         raise StormError(f"the result has no component {component!r}; {did_you_mean(component, result)}")
     streams = result[component]
+    if not streams and stream == DEFAULT_STREAM:
+        return []
     if stream not in streams:
         raise StormError(f"component {component!r} has no stream {stream!r}; {did_you_mean(stream, streams)}")
     return streams[stream]

@@ -462,6 +462,11 @@ def test_read_tuples_reads_a_stream_by_name():
     assert (read_tuples(result, "a"), read_tuples(result, "a", "errors")) == ([[1]], [[2]])
 
 
+def test_read_tuples_of_a_component_without_streams_are_none(simulated):
+    result = complete_topology(simulated, line(LambdaBolt(lambda tup: None)))
+    assert read_tuples(result, "a") == []
+
+
 def test_read_tuples_of_an_unknown_component_names_the_nearest():
     with pytest.raises(StormError, match="no component 'cuont'; did you mean 'count'"):
         read_tuples({"count": {"default": []}}, "cuont")
