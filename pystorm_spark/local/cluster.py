@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -72,6 +73,8 @@ class LocalCluster(Cluster[LocalRunner]):
         A topology that never stops working does about `SIMULATED_WORK` before the clock moves on.
         """
         clock = self._simulated_clock("advance_time")
+        if not 0 <= secs < math.inf:
+            raise StormError(f"advance_time moves the clock forward by a number of seconds, got {secs!r}")
         end = clock.monotonic() + secs
         self._work_at_most(SIMULATED_WORK)
         while True:

@@ -173,7 +173,7 @@ class SimulatedRunner(LocalRunner):
         function()
 
     def rest(self, secs: float) -> None:
-        self._advance(secs)
+        self._advance(max(0.0, secs))
 
     def end(self) -> None:
         self._topology.close()

@@ -19,7 +19,7 @@ class ManualClock:
 
     def advance(self, secs: float) -> None:
         """Move the clock forward by `secs`."""
-        if secs < 0:
+        if not secs >= 0:  # nor by NaN
             raise StormError(f"a clock only moves forward, got advance({secs!r})")
         self._now += secs
 

@@ -176,6 +176,13 @@ def test_a_kill_that_waits_lets_what_is_in_flight_finish(cluster):
     assert noted("calls") == ["open", "activate", "deactivate", "close"]
 
 
+def test_a_kill_that_waits_for_less_than_nothing_does_not_wait(cluster):
+    run(cluster, chain(numbers(1), Sink()))
+    cluster.kill_topology("topology", wait_secs=-1)
+
+    assert cluster.list_topologies() == []
+
+
 def test_a_kill_that_waits_calls_no_next_tuple_meanwhile(cluster):
     class Counts(Spout):
         outputs = ("value",)
@@ -468,6 +475,13 @@ def test_nothing_happens_between_calls_in_simulated_time():
 def test_real_time_cannot_be_advanced(call):
     with LocalCluster() as cluster, pytest.raises(StormError, match="simulated_time=True"):
         call(cluster)
+
+
+@pytest.mark.parametrize("secs", [-3, float("nan"), float("inf")])
+def test_time_moves_forward_only_and_by_a_number_of_seconds(secs):
+    told = f"advance_time moves the clock forward by a number of seconds, got {secs}"
+    with LocalCluster(simulated_time=True) as cluster, pytest.raises(StormError, match=told):
+        cluster.advance_time(secs)
 
 
 @pytest.mark.local_only(NEVER_AT_REST)
