@@ -19,6 +19,7 @@ from pystorm_spark.errors import (
     SlotLostError,
     StormError,
     UnknownFieldError,
+    UnknownIdError,
 )
 from pystorm_spark.local import LocalCluster
 from pystorm_spark.metrics import (
@@ -160,6 +161,7 @@ __all__ = [
     "TopologyInfo",
     "Tuple",
     "UnknownFieldError",
+    "UnknownIdError",
     "Values",
     "WorkerHook",
     "__version__",

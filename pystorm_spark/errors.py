@@ -8,6 +8,7 @@ StormError
 ├── SlotLostError             a slot died more often than `topology.slot.max.restarts` allows
 ├── CheckpointError           a checkpoint is damaged, foreign, locked or cannot be written
 ├── UnknownFieldError         a tuple or a stream has no such field; also a KeyError
+├── UnknownIdError            a topology has no such component, stream or task; also a KeyError
 ├── NotAliveError             no running topology has that name
 ├── AlreadyAliveError         a running topology has that name already
 └── FailedException           raised by users in a basic bolt: fail the input, quietly
@@ -50,6 +51,12 @@ class CheckpointError(StormError):
 
 class UnknownFieldError(StormError, KeyError):
     """A tuple or a stream has no field of that name."""
+
+    __str__ = Exception.__str__  # KeyError would show the message in quotes
+
+
+class UnknownIdError(StormError, KeyError):
+    """A topology has no component, stream or task of that id."""
 
     __str__ = Exception.__str__  # KeyError would show the message in quotes
 

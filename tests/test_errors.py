@@ -10,6 +10,7 @@ from pystorm_spark.errors import (
     ReportedFailedException,
     StormError,
     UnknownFieldError,
+    UnknownIdError,
     did_you_mean,
     in_words,
     shown,
@@ -41,6 +42,7 @@ class TestTree:
             "SlotLostError",
             "StormError",
             "UnknownFieldError",
+            "UnknownIdError",
         }
 
     def test_a_reported_failure_is_a_failure(self):
@@ -53,12 +55,13 @@ class TestTree:
         assert str(copy.copy(error)) == "what was wrong"
 
 
-class TestUnknownField:
-    def test_it_is_a_key_error(self):
-        assert issubclass(UnknownFieldError, KeyError)
+@pytest.mark.parametrize("cls", [UnknownFieldError, UnknownIdError])
+class TestUnknown:
+    def test_it_is_a_key_error(self, cls):
+        assert issubclass(cls, KeyError)
 
-    def test_its_message_is_shown_without_quotes(self):
-        assert str(UnknownFieldError("field 'a' does not exist")) == "field 'a' does not exist"
+    def test_its_message_is_shown_without_quotes(self, cls):
+        assert str(cls("field 'a' does not exist")) == "field 'a' does not exist"
 
 
 class TestDidYouMean:

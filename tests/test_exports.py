@@ -25,6 +25,7 @@ PROMISED = {
         LocalCluster TopologyInfo ComponentInfo ErrorInfo
         StormError InvalidTopologyError InvalidConfigError EmitError SerializationError SlotLostError CheckpointError
         NotAliveError AlreadyAliveError FailedException ReportedFailedException UnknownFieldError
+        UnknownIdError
     """,
     "pystorm_spark.errors": """
         StormError InvalidTopologyError InvalidConfigError EmitError SerializationError SlotLostError CheckpointError

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
-from pystorm_spark.errors import did_you_mean
+from pystorm_spark.errors import UnknownIdError, did_you_mean
 from pystorm_spark.metrics.types import CountMetric, GaugeMetric, HistogramMetric, MeterMetric, Metric, TimerMetric
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
@@ -154,20 +155,25 @@ class TopologyContext:
         return list(self._tasks.get(component_id, ()))
 
     def component_id(self, task_id: int) -> str:
-        """The component of a task; an unknown id is a KeyError."""
-        return SYSTEM_COMPONENT if task_id == SYSTEM_TASK else self._component_of[task_id]
+        """The component of a task; an unknown id is an `UnknownIdError`."""
+        if task_id == SYSTEM_TASK:
+            return SYSTEM_COMPONENT
+        if task_id not in self._component_of:
+            known = reprlib.repr(sorted(self._component_of))
+            raise UnknownIdError(f"task {task_id!r} does not exist; the tasks are {known}")
+        return self._component_of[task_id]
 
     def component_streams(self, component_id: str) -> set[str]:
-        """The streams that a component declares; an unknown component is a KeyError, here and below."""
+        """The streams that a component declares; an unknown component is an `UnknownIdError`, here and below."""
         return set(self._spec(component_id).outputs)
 
     def component_output_fields(self, component_id: str | GlobalStreamId, stream_id: str = DEFAULT_STREAM) -> Fields:
-        """The fields of a stream, named by its two ids or by a `GlobalStreamId`; an unknown stream is a KeyError."""
+        """The fields of a stream, named by its two ids or by a `GlobalStreamId`; `UnknownIdError` if there is none."""
         if isinstance(component_id, GlobalStreamId):
             component_id, stream_id = component_id
         outputs = self._spec(component_id).outputs
         if stream_id not in outputs:
-            raise KeyError(
+            raise UnknownIdError(
                 f"component {component_id!r} does not declare stream {stream_id!r}; {did_you_mean(stream_id, outputs)}"
             )
         return outputs[stream_id].fields
@@ -186,7 +192,7 @@ class TopologyContext:
     def _spec(self, component_id: str) -> ComponentSpec:
         components = self._topology.components
         if component_id not in components:
-            raise KeyError(f"component {component_id!r} does not exist; {did_you_mean(component_id, components)}")
+            raise UnknownIdError(f"component {component_id!r} does not exist; {did_you_mean(component_id, components)}")
         return components[component_id]
 
     def max_topology_message_timeout(self) -> float:

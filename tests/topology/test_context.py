@@ -12,6 +12,7 @@ from pystorm_spark import (
     Spout,
     Stream,
     TopologyBuilder,
+    UnknownIdError,
 )
 from pystorm_spark.topology.grouping import AllGrouping, FieldsGrouping, ShuffleGrouping
 
@@ -116,8 +117,8 @@ class TestOthers:
     def test_the_component_of_a_task(self, count):
         assert (count.component_id(7), count.component_id(-1)) == ("words", "__system")
 
-    def test_an_unknown_task_is_a_key_error(self, count):
-        with pytest.raises(KeyError):
+    def test_an_unknown_task_is_told(self, count):
+        with pytest.raises(UnknownIdError, match=r"task 99 does not exist; the tasks are \[2, 3, 4, 5, 6, 7\]"):
             count.component_id(99)
 
     def test_every_task_with_its_component(self, count):
@@ -132,12 +133,12 @@ class TestOthers:
         assert count.component_output_fields(GlobalStreamId("words", "errors")) == Fields("error")
 
     @pytest.mark.parametrize("method", ["component_streams", "component_output_fields", "sources", "targets"])
-    def test_an_unknown_component_is_a_key_error_with_a_suggestion(self, count, method):
-        with pytest.raises(KeyError, match="component 'wrods' does not exist; did you mean 'words'"):
+    def test_an_unknown_component_is_told_with_a_suggestion(self, count, method):
+        with pytest.raises(UnknownIdError, match="component 'wrods' does not exist; did you mean 'words'"):
             getattr(count, method)("wrods")
 
-    def test_an_unknown_stream_is_a_key_error_with_a_suggestion(self, count):
-        with pytest.raises(KeyError, match="'words' does not declare stream 'error'; did you mean 'errors'"):
+    def test_an_unknown_stream_is_told_with_a_suggestion(self, count):
+        with pytest.raises(UnknownIdError, match="'words' does not declare stream 'error'; did you mean 'errors'"):
             count.component_output_fields("words", "error")
 
     def test_the_topology_itself(self, count):
