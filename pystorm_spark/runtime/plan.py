@@ -123,6 +123,7 @@ def make_plan(topology: Topology, conf: Mapping[str, Any], storm_id: str, slots:
 
 
 def _task_count(spec: ComponentSpec, conf: Mapping[str, Any]) -> int:
-    wanted: int = spec.conf.get("topology.tasks") or spec.parallelism
-    limit: int | None = {**conf, **spec.conf}["topology.max.task.parallelism"]
+    both = {**conf, **spec.conf}
+    wanted: int = both["topology.tasks"] or spec.parallelism
+    limit: int | None = both["topology.max.task.parallelism"]
     return wanted if limit is None else min(wanted, limit)

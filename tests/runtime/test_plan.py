@@ -111,6 +111,13 @@ def test_num_tasks_counts_and_not_the_parallelism():
     assert len(plan_of(builder).tasks["count"]) == 5
 
 
+def test_the_number_of_tasks_of_the_topology_is_that_of_components_that_set_none():
+    builder, declarer = word_count(spouts=2, bolts=3)
+    declarer.set_num_tasks(5)
+    plan = plan_of(builder, {"topology.tasks": 7})
+    assert (len(plan.tasks["words"]), len(plan.tasks["count"]), len(plan.tasks["__acker"])) == (7, 5, 1)
+
+
 @pytest.mark.parametrize(("hint", "tasks"), [(2, 2), (3, 3), (9, 3)])
 def test_max_task_parallelism_caps_the_tasks_of_each_component(hint, tasks):
     builder, _ = word_count(spouts=hint, bolts=hint)
