@@ -31,7 +31,6 @@ from pystorm_spark.spark.sinking import struct_type
 from pystorm_spark.spark.sources import check_columns
 from pystorm_spark.spark.topology import SparkTopology
 from pystorm_spark.topology.config import resolve
-from pystorm_spark.topology.durable import committed_of
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 from pystorm_spark.topology.grouping import LocalOrShuffleGrouping
@@ -70,9 +69,7 @@ def run_bounded(
     wanted = _wanted(topology, collect)
     resolved: Mapping[str, Any] = resolve(conf)
     workers = resolved["topology.workers"] or spark.sparkContext.defaultParallelism
-    goes_back = resolved["topology.state.guarantee"] == "exactly-once" and any(
-        committed_of(spec.component) is not None for spec in topology.bolts.values()
-    )
+    goes_back = resolved["topology.state.guarantee"] == "exactly-once"
     bounded = _bounded(topology, wanted, RevertingBolt if goes_back else CollectingBolt, workers)
     restarts: int = resolved[RESTARTS_KEY]
     for left in range(restarts, -1, -1):

@@ -202,6 +202,37 @@ def test_a_row_that_comes_again_is_counted_and_collected_once_with_exactly_once(
     assert result["count"].count() == sum(len(text.split()) for text in texts)
 
 
+class EmitsAndFailsOnce(Bolt):
+    """Has no state; the first time that a "bad" comes it fails when it has been emitted, and then comes again."""
+
+    outputs = ("word",)
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.failed = set()
+
+    def execute(self, tup):
+        sentence = tup["sentence"]
+        self.collector.emit([sentence], anchors=tup)
+        if sentence.startswith("bad") and sentence not in self.failed:
+            self.failed.add(sentence)
+            self.collector.fail(tup)
+        else:
+            self.collector.ack(tup)
+
+
+def test_a_row_that_comes_again_is_collected_once_with_exactly_once_though_no_bolt_has_state(spark):
+    texts, df = sentences(spark, 200, more=["bad 1", "bad 2"])
+    conf = {**TWO_SLOTS, **EXACTLY_ONCE}
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences(), 2)
+    builder.set_bolt("pass", EmitsAndFailsOnce()).shuffle_grouping("sentences")
+
+    result = run_batch(spark, builder.create_topology(), {"sentences": df}, ["pass"], conf)
+
+    assert sorted(row.word for row in result["pass"].collect()) == sorted(texts)
+
+
 class Forgetful(Bolt):
     outputs = ("word",)
 
