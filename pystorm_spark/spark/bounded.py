@@ -76,12 +76,19 @@ def run_bounded(
         try:
             with SparkCluster(spark) as cluster:
                 run = _Bounded(cluster, bounded, _without_timeouts(conf or {}, resolved), resolved[TIMEOUT_KEY])
+                if left < restarts:
+                    run.be_careful()
                 return run.run(inputs, wanted)
         except (SlotLostError, RowsLost, Disturbed) as exc:
             if not left:
-                raise
+                raise _given_up(restarts + 1, exc) from exc.__cause__
             log.warning("a slot or what was in flight was lost, the run begins anew: %s", exc)
     raise AssertionError
+
+
+def _given_up(tries: int, exc: StormError) -> SlotLostError:
+    told = "in its only try" if tries == 1 else f"in each of {tries} tries; the last time"
+    return SlotLostError(f"run_batch has lost a slot or what was in flight {told}: {exc}")
 
 
 def _without_timeouts(conf: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +116,10 @@ class _Bounded:
     @property
     def _run(self) -> Run:
         return self._handle.run
+
+    def be_careful(self) -> None:
+        """Have slots tell what they are about to do. It makes them slower, but nobody else can tell what kills one."""
+        self._run.driver.be_careful()
 
     def run(self, inputs: Mapping[str, DataFrame], wanted: Mapping[str, StructType | Fields]) -> Result:
         with ThreadPoolExecutor(len(inputs), thread_name_prefix="pystorm-feeding") as pool:

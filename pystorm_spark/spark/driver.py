@@ -310,7 +310,8 @@ class Driver(Slots):
         for slot, why in lost.items():
             self._deaths[slot] += 1
             if self._deaths[slot] > self._max_restarts:
-                raise SlotLostError(f"slot {slot} died {self._deaths[slot]} times in a row; the last time: {why}")
+                times = f" {self._deaths[slot]} times in a row; the last time" if self._max_restarts else ""
+                raise SlotLostError(f"slot {slot} died{times}: {why}")
             log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
             if self._keeper is not None:
                 self._keeper.forget(slot)

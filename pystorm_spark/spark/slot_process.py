@@ -157,6 +157,11 @@ class SlotProcess:
         state = self._state
         self._later(lambda: state.read(message["component"], message["key"], message["asked"]))
 
+    def _on_careful(self, message: dict[str, Any]) -> None:
+        """The slot has died before, maybe as another process: it tells from now on what it is about to do."""
+        self._is_careful = True
+        self._later(lambda: self.slot.before_calls(self._tell_call))
+
     def _on_calm(self, message: dict[str, Any]) -> None:
         """The slot has lived through a batch: it need not tell any more what it is about to do."""
         self._is_careful = False

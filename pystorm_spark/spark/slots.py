@@ -185,6 +185,12 @@ class Slots:
     def _without_process(self, slots: list[int]) -> list[int]:
         return [slot for slot in slots if self.slots[slot] is None]
 
+    def be_careful(self) -> None:
+        """Have every slot tell of each call of user code before it makes it, so that it is known what kills it."""
+        for link in self.slots.values():
+            if link is not None:
+                link.tell("careful")
+
     def set_active(self, active: bool) -> None:
         """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""
         secs = self._start_secs if active and not self.is_open else ANSWER_SECS
