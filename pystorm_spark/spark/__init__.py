@@ -19,6 +19,7 @@
 | `feeding`, `fed_spout` | the rows of a DataFrame on their way to a spout's tasks: the driver's side, the slot's side |
 | `fetching`, `keeping_bolt` | rows that bolts keep on their way to a DataFrame: the driver's side, the slot's side |
 | `row_tasks`, `shelf` | which tasks of a slot are fed or fetched from, and where these keep rows |
+| `callback` | the connection on which a query calls Python, from its first call to its end |
 | `sources`, `sinking` | the queries of DataFrameSpouts; what is handed to the `write` of DataFrameSinks |
 | `bounded` | `run_batch`: a topology over DataFrames that end |
 | `control` | the driver's end of the connections to its slots |

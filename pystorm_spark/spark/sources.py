@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
+from pystorm_spark.spark.callback import Callback
 from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
@@ -180,7 +181,8 @@ class SourceQuery:
         (offsets / "offsets").remove_unfinished()
         (offsets / "commits").remove_unfinished()
         try:
-            writer = source.df.writeStream.foreachBatch(self._feed).queryName(name)
+            self._callback = Callback(self._feed, source.session)
+            writer = source.df.writeStream.foreachBatch(self._callback).queryName(name)
             with query_settings(source.df.sparkSession):
                 self._query = writer.option("checkpointLocation", offsets.uri).start()
         except SPARK_ERRORS as exc:
@@ -241,6 +243,7 @@ class SourceQuery:
     def _stop(self) -> None:
         with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
             self._query.stop()
+        self._callback.close()
 
     def join(self) -> None:
         assert self._stopping is not None

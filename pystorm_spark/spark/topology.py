@@ -28,6 +28,7 @@ from pystorm_spark.cluster import (
 )
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.spark.callback import Callback
 from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.hadoop_folder import file_uri
@@ -98,7 +99,8 @@ class SparkTopology(RunningTopology):
                 self._warm.add(context)
         hush_stops()
         stream = trigger_session(self._session).readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-        writer = stream.writeStream.foreachBatch(lambda *_: run.turn()).trigger(processingTime="0 seconds")
+        self._turning = Callback(lambda *_: run.turn(), self._session)
+        writer = stream.writeStream.foreachBatch(self._turning).trigger(processingTime="0 seconds")
         # The trigger's own log says nothing that is needed again: each query begins a new one.
         number = next(self._queries)
         log_folder = self._folder / "triggers" / f"{self.id}-{number}"
@@ -197,6 +199,7 @@ class SparkTopology(RunningTopology):
         if query is not None:
             with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
                 query.stop()
+            self._turning.close()
 
     def end(self) -> None:
         with Patience(self.hurry), self._changing:
