@@ -258,8 +258,13 @@ class _Bounded:
         except SPARK_ERRORS as exc:
             if not is_about_types(exc):
                 raise StormError(f"what {id_!r} has emitted cannot be fetched: {reason(exc)}") from exc
-            told = f"what {id_!r} has emitted is no DataFrame: {reason(exc)}"
-            raise StormError(f"{told}; give its schema: collect={{{id_!r}: 'name type, …'}}") from exc
+            raise StormError(f"what {id_!r} has emitted {_misfit(id_, schema, reason(exc))}") from exc
+
+
+def _misfit(id_: str, schema: StructType | Fields, why: str) -> str:
+    if isinstance(schema, StructType):
+        return f"does not fit collect[{id_!r}], which is {schema.simpleString()}: {why}"
+    return f"is no DataFrame: {why}; give its schema: collect={{{id_!r}: 'name type, …'}}"
 
 
 def _counts(info: TopologyInfo) -> list[tuple[int, int]]:

@@ -381,15 +381,27 @@ class Mixed(BasicBolt):
         collector.emit([[1]])
 
 
-@pytest.mark.parametrize("collect", [["mixed"], {"mixed": "value int"}], ids=["found", "given"])
-def test_values_that_are_of_no_type_are_an_error_that_asks_for_a_schema(spark, collect):
+def mixed():
     builder = TopologyBuilder()
     builder.set_spout("sentences", Sentences())
     builder.set_bolt("mixed", Mixed()).shuffle_grouping("sentences")
+    return builder.create_topology()
+
+
+def test_values_that_are_of_no_type_are_an_error_that_asks_for_a_schema(spark):
     _, df = sentences(spark, 2)
 
     with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: .*; give its schema"):
-        run_batch(spark, builder.create_topology(), {"sentences": df}, collect, TWO_SLOTS)
+        run_batch(spark, mixed(), {"sentences": df}, ["mixed"], TWO_SLOTS)
+
+
+def test_values_that_do_not_fit_the_schema_that_was_given_are_an_error_that_names_it(spark):
+    _, df = sentences(spark, 2)
+
+    with pytest.raises(StormError, match=r"does not fit collect\['mixed'\], which is struct<value:int>: ") as caught:
+        run_batch(spark, mixed(), {"sentences": df}, {"mixed": "value int"}, TWO_SLOTS)
+
+    assert "give its schema" not in str(caught.value)
 
 
 def refused(spark, inputs, collect=(), topology=None):
