@@ -45,10 +45,12 @@ log = logging.getLogger(__name__)
 
 # What Spark takes for the end that it has asked for: it looks for these words in what a Python function has raised.
 STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
-# Spark writes thousandths of a second, and reads back whatever there is.
+# Spark writes thousandths of a second, and reads back whatever there is. No part is optional, for Spark's former way to
+# write times takes brackets for text; and they are in UTC, for other offsets were once not of whole minutes.
 EXACT_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 NOT_IN_PYTHON = (YearMonthIntervalType, CalendarIntervalType)
 # By how many partitions Spark reads files, where their sizes do not matter; by default by as many as there are cores.

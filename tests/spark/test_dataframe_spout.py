@@ -16,6 +16,7 @@ import pytest
 
 from pystorm_spark import BasicBolt, CheckpointError, InvalidTopologyError, SparkCluster, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
+from pystorm_spark.spark.sources import EXACT_TIMES
 from tests.spark.components import DiesOnce, Sum, wait_until
 from tests.spark.durable import EXACTLY_ONCE, Count
 from tests.spark.faults import FetcherKilled, SlotsKilled, put_in_fetching
@@ -185,7 +186,7 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
     files.put(range(10))
     files.put(range(10, 20))
     bolt = FailsOn(5, 1000, str(tmp_path / "failures"))
-    columns = ["number", "text", "timestamp'2024-02-29 12:00:00.123456' AS moment"]
+    columns = ["number", "text", "timestamp'2024-02-29 12:00:00.123456Z' AS moment"]
     with SparkCluster(spark, f"file:{tmp_path}/checkpoint") as cluster:  # through Hadoop
         conf = {**TWO_SLOTS, "topology.max.replays": 1}
         topology = counting(
@@ -199,9 +200,22 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
     (letter,) = spark.read.json(str(tmp_path / "checkpoint" / "poison" / "dead-letters" / "rows")).collect()
     assert (letter.component, letter.batch, letter.number) == ("rows", 0, 5)
     assert (letter.row.number, letter.row.text) == (5, "row 5")
-    assert letter.row.moment.startswith("2024-02-29T12:00:00.123456")
+    assert letter.row.moment == "2024-02-29T12:00:00.123456Z"
     assert letter.error.startswith("dies:")
     assert letter.error.endswith("ValueError: 5 is not to my liking")
+
+
+@pytest.mark.parametrize("policy", ["CORRECTED", "EXCEPTION", "LEGACY"])
+def test_times_of_dead_letters_are_exact_whatever_spark_is_set_to(spark, tmp_path, policy):
+    session = spark.newSession()
+    session.conf.set("spark.sql.legacy.timeParserPolicy", policy)
+    session.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")  # whose offset was not of whole minutes once
+    times = ["timestamp'1850-01-01 00:00:00.000001' AS zoned", "timestamp_ntz'1850-01-01 00:00:00.000001' AS bare"]
+
+    session.range(1).selectExpr(times).write.options(**EXACT_TIMES).json(str(tmp_path / "times"))
+
+    (row,) = session.read.json(str(tmp_path / "times")).collect()
+    assert (row.zoned, row.bare) == ("1849-12-31T18:18:44.000001Z", "1850-01-01T00:00:00.000001")
 
 
 @pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
