@@ -61,9 +61,17 @@ def _as_json(value: Any) -> str | None:
 
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else _as_json(key): _jsonable(each) for key, each in value.items()}
+        return _jsonable_mapping(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_jsonable(each) for each in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return value if type(value) in _JSON_ATOMS else str(value)
+    return value if isinstance(value, _JSON_ATOMS) else str(value)
+
+
+def _jsonable_mapping(value: Mapping[Any, Any]) -> Any:
+    """An object; where two keys would have one name, as 1 and "1" have, a list of pairs, so that none is lost."""
+    names = [key if isinstance(key, str) else json.dumps(_jsonable(key)) for key in value]
+    if len(set(names)) == len(names):
+        return dict(zip(names, map(_jsonable, value.values()), strict=True))
+    return [[_jsonable(key), _jsonable(each)] for key, each in value.items()]

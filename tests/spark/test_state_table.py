@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from enum import Enum, IntEnum
 
 import pytest
 
@@ -23,6 +24,18 @@ from pystorm_spark.testing import FixedTupleSpout
 class Score:
     points: int
     on: date
+
+
+class Suit(str, Enum):
+    HEARTS = "hearts"
+
+
+class Grade(IntEnum):
+    GOOD = 1
+
+
+class Colour(Enum):
+    RED = 1
 
 
 NOW = datetime(2024, 2, 29, 12, tzinfo=timezone.utc)
@@ -57,6 +70,9 @@ def test_values_of_one_type_are_a_column_of_it(values, column):
     [
         ({"a": [1, (2, None)]}, {"a": [1, [2, None]]}),
         ({(1, "a"): 2, 3: 4}, {'[1, "a"]': 2, "3": 4}),
+        ({"x": {1: 2, "1": 3}}, {"x": [[1, 2], ["1", 3]]}),
+        ({None: 1, "null": 2, "a": {}}, [[None, 1], ["null", 2], ["a", {}]]),
+        ({Suit.HEARTS: Grade.GOOD, Grade.GOOD: Colour.RED}, {"hearts": 1, "1": "Colour.RED"}),
         ({1}, [1]),
         (1 << 63, 1 << 63),
         (Decimal("1.10"), "1.10"),
