@@ -74,8 +74,18 @@ def _check_of_text(kind: StringType) -> Check:
     def check(value: Any) -> None:
         if type(value) not in _TEXTS:
             raise TypeError(f"a string is needed, got {value!r} of {type(value)}")
+        if type(value) is str and not value.isascii():
+            _refuse_surrogates(value)
 
     return check
+
+
+def _refuse_surrogates(text: str) -> None:
+    """Spark would put another character in their place."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise ValueError(f"{text!r} has half of a surrogate pair at {exc.start}, which is no character") from exc
 
 
 def _check_of_decimal(kind: DecimalType) -> Check:
