@@ -24,6 +24,7 @@ from pystorm_spark.spark.wire import Address
 _SECRET_FREE = ("-m", "pystorm_spark.spark.slot_process")  # what shows in a list of processes
 # A thread that has not yet spoken with the JVM finds nobody to connect to when that is gone.
 SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
+CAUSED_BY = "Caused by: "  # as Java tells it
 SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
 
 
@@ -128,12 +129,16 @@ def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]
 
 
 def reason(exc: BaseException) -> str:
-    """The line of a long story that says what happened: the last one of Python's traceback, if there is one."""
+    """The line of a long story that says what happened: the last one of Python's traceback, if there is one.
+
+    Else it is what Java has raised, and what was at the root of that, where it says more.
+    """
     lines = [line for line in str(exc).splitlines() if line.strip()]
     start = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)
     if start is None:
         told = next((line for line in lines if "Exception" in line), lines[0] if lines else type(exc).__name__)
-        return told.lstrip(": ")
+        roots = [line.removeprefix(CAUSED_BY) for line in lines if line.startswith(CAUSED_BY)]
+        return told.lstrip(": ") + (f"; caused by {roots[-1]}" if roots and roots[-1] not in told else "")
     return next((line for line in lines[start + 1 :] if not line.startswith(" ")), lines[start])
 
 

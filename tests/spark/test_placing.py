@@ -34,6 +34,15 @@ IN_PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most rece
 ModuleNotFoundError: No module named 'pystorm_spark'
 """
 
+READ_IN_VAIN = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.runJob.
+: org.apache.spark.SparkException: a.csv cannot be read
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:1)
+Caused by: org.apache.spark.SparkException: records are malformed
+\t... 1 more
+Caused by: java.io.IOException: bad line
+\t... 2 more
+"""
+
 
 @pytest.mark.parametrize(
     ("story", "told"),
@@ -43,6 +52,11 @@ ModuleNotFoundError: No module named 'pystorm_spark'
             FAILED_JOB.format(""),
             "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times",
         ),
+        (
+            READ_IN_VAIN,
+            "org.apache.spark.SparkException: a.csv cannot be read; caused by java.io.IOException: bad line",
+        ),
+        (": java.io.IOException: bad line\nCaused by: java.io.IOException: bad line", "java.io.IOException: bad line"),
         ("gone", "gone"),
     ],
 )
