@@ -39,7 +39,20 @@ def kind_of(value: Any) -> Kind:
     if value is None:
         return None
     kind = type(value)
-    return kind if kind in _COLUMNS and (kind is not int or value in _LONG) else object
+    if kind is int:
+        return kind if value in _LONG else object
+    if kind is str:
+        return kind if value.isascii() or _is_text(value) else object
+    return kind if kind in _COLUMNS else object
+
+
+def _is_text(value: str) -> bool:
+    """Whether there is no half of a surrogate pair in it, which Spark would replace by another character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def column_of(kinds: Collection[Kind]) -> tuple[DataType, Callable[[Any], Any]]:

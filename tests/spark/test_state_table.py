@@ -89,6 +89,10 @@ def test_values_of_several_types_are_json():
     assert shown(1, "a", 0.5) == ("string", ["1", '"a"', "0.5"])
 
 
+def test_half_of_a_surrogate_pair_which_spark_would_change_makes_strings_json():
+    assert shown("\ud800", "a") == ("string", ['"\\ud800"', '"a"'])
+
+
 class Keeps(StatefulBolt):
     def prepare(self, conf, context, collector):
         self.collector = collector
