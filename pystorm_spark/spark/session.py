@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import shutil
@@ -10,11 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -24,7 +26,7 @@ from pystorm_spark.errors import StormError
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.process import kill_children
 from pystorm_spark.spark.signals import Patience
-from pystorm_spark.spark.wire import LONGEST_FOLDER, private_folder
+from pystorm_spark.spark.wire import private_folder
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,11 @@ JVM_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 JVM_SETTINGS = {"spark.driver.extraJavaOptions": " ".join(JVM_OPTIONS)}
+SESSION_SETTINGS = {
+    "spark.app.name": "pystorm-spark",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
 
 
@@ -65,62 +72,70 @@ def session_folder(made: ExitStack, spark: Any = None) -> Path:
 
     When `made` is undone, the folder is removed, and a session that was made for it is stopped.
     """
-    own = spark is None and SparkSession.getActiveSession() is None
-    folder = private_folder(longest=LONGEST_SOCKET_FOLDER if own else LONGEST_FOLDER)
+    folder = private_folder()
     made.callback(shutil.rmtree, folder, ignore_errors=True)
-    if own:
-        made.callback(_stop_spark, str(folder))
+    if spark is None and SparkSession.getActiveSession() is None:
+        made.callback(_stop_spark, _jvm_folder())
     return folder
 
 
 def own_session(folder: Path) -> SparkSession:
     """A session on all cores of this machine, set up for topologies; an active one is used instead.
 
-    Its Python sockets are private to `folder`, and what the JVM says goes to a file there: what matters in it comes
-    back as an exception anyway.
+    Its tables are in `folder`. Its Python sockets are in a private folder of the JVM, and what the JVM says goes to a
+    file there: what matters in it comes back as an exception anyway.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
-        "spark.master": "local[*]",
-        "spark.app.name": "pystorm-spark",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **CONTEXT_SETTINGS,
-        **JVM_SETTINGS,
-        "spark.python.unix.domain.socket.dir": str(folder),
-    }
-    if len(str(folder)) > LONGEST_SOCKET_FOLDER:  # Spark refuses it; with TCP sockets it is slower, but works
-        settings["spark.python.unix.domain.socket.enabled"] = "false"
-        del settings["spark.python.unix.domain.socket.dir"]
-    conf = SparkConf().setAll(list(settings.items()))
     # An interrupt that arrives while a process is forked is lost, and one during a call of the JVM leaves its answer
     # for the next call to read: so they are put off, which takes seconds.
     gateway = SparkContext._gateway
-    hurry = partial(_kill_jvm, folder, is_ours=gateway is None)
+    hurry = partial(_kill_jvm, is_ours=gateway is None)
     if gateway is None:
-        with open(folder / "spark.log", "ab") as output, Patience(hurry, hurry_at_once=True):
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+        with open(_jvm_folder() / "spark.log", "ab") as output, Patience(hurry, hurry_at_once=True):
+            gateway = launch_gateway(SparkConf().setAll(_jvm_settings()), {"stdout": output, "stderr": output})
     with Patience(hurry):
+        _remove_with_jvm(_jvm_folder(), gateway)
+        conf = SparkConf().setAll([*_jvm_settings(), *SESSION_SETTINGS.items()])
+        conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
         context = SparkContext(conf=conf, gateway=gateway)
     with Patience(hurry):  # anew: PySpark has put a handler of its own in the place of the last one
         return SparkSession(context)
 
 
-def _kill_jvm(folder: Path, is_ours: bool) -> None:
+def _jvm_settings() -> list[tuple[str, str]]:
+    """What a JVM that is started here has for good: later sessions of the user's own get it, too."""
+    sockets = {"spark.python.unix.domain.socket.dir": str(_jvm_folder())}
+    return list({"spark.master": "local[*]", **CONTEXT_SETTINGS, **JVM_SETTINGS, **sockets}.items())
+
+
+@cache
+def _jvm_folder() -> Path:
+    """The folder of the JVM, of which a process has one: whatever session is first, Spark keeps its sockets there."""
+    folder = private_folder(longest=LONGEST_SOCKET_FOLDER)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _remove_with_jvm(folder: Path, gateway: JavaGateway) -> None:
+    """Have the JVM remove `folder` when it ends, which it does also where this process is killed."""
+    jvm: Any = gateway.jvm
+    jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(folder)))
+
+
+def _kill_jvm(is_ours: bool) -> None:
     if not is_ours:
         return
     until = time.monotonic() + FORK_SECS  # until then it has our own command line
-    while not kill_children(str(folder)) and time.monotonic() < until:
+    while not kill_children(str(_jvm_folder())) and time.monotonic() < until:
         time.sleep(0.02)
     SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new one
 
 
-def _stop_spark(folder: str) -> None:
-    """Stop the session that was made for `folder`, or what there was of it when it was interrupted."""
+def _stop_spark(jvm_folder: Path) -> None:
+    """Stop the session that was made, or what there was of it when it was interrupted."""
     session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
     if session is not None:
         with suppress(*SPARK_ERRORS):  # its JVM may have ended before
@@ -128,7 +143,7 @@ def _stop_spark(folder: str) -> None:
     elif context is not None:
         context.stop()
     elif SparkContext._gateway is None:
-        kill_children(folder)  # a JVM that nobody has connected to would not end by itself
+        kill_children(str(jvm_folder))  # a JVM that nobody has connected to would not end by itself
 
 
 def check_session(session: Any) -> None:

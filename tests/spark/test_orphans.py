@@ -33,6 +33,21 @@ CLUSTER = SCRIPT.format(
     run="with SparkCluster() as cluster:\n    cluster.submit_topology('t', conf, topology).await_termination()",
 )
 SUBMITTER = SCRIPT.format(engine="StormSubmitter", run="StormSubmitter.submit_topology('t', conf, topology)")
+THREE_SESSIONS = SCRIPT.format(
+    engine="SparkCluster",
+    run="""
+import signal
+from pyspark.sql import SparkSession
+
+for _ in range(2):
+    with SparkCluster() as cluster:
+        cluster.submit_topology('t', conf, topology)
+spark = SparkSession.builder.getOrCreate()
+journal.note("counted", spark.sparkContext.range(5).map(str).count())
+spark.stop()
+signal.pause()
+""",
+)
 
 
 def start(script, folder):
@@ -70,6 +85,19 @@ def test_slots_and_their_files_are_gone_soon_after_the_driver_was_killed(short_f
     script.communicate()
 
     wait_until(lambda: not slot_processes() - before, secs=10)
+    wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
+
+
+def test_one_session_may_follow_another_and_nothing_of_them_stays_when_their_process_is_killed(short_folder):
+    script = start(THREE_SESSIONS, short_folder)
+    counted = short_folder / "journal" / f"counted-{script.pid}"
+    wait_until(lambda: counted.exists() or script.poll() is not None, secs=120)
+
+    script.send_signal(signal.SIGKILL)
+    out, _ = script.communicate()
+
+    assert counted.exists(), out
+    assert counted.read_text() == "5\n"
     wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
 
 
