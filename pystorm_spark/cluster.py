@@ -8,6 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -26,6 +27,7 @@ from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 
 ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KILLED"
+LONGEST_WAIT_SECS = threading.TIMEOUT_MAX
 
 C = TypeVar("C", bound="Cluster[Any]")
 R = TypeVar("R", bound="RunningTopology")
@@ -130,7 +132,10 @@ class TopologyHandle(ABC):
 
 
 class RunningTopology(TopologyHandle):
-    """A topology as its cluster drives it, from the submit to its end."""
+    """A topology as its cluster drives it, from the submit to its end.
+
+    Its status is what is wanted of it, and `apply_status` brings that about: so calls may overlap, or be interrupted.
+    """
 
     def __init__(self, name: str, storm_id: str) -> None:
         self.name = name
@@ -138,6 +143,7 @@ class RunningTopology(TopologyHandle):
         self.status = INACTIVE
         self.error: BaseException | None = None  # what has ended the topology, if it did not end as it was told
         self.ended = threading.Event()
+        self._deciding = threading.Lock()  # on the status
 
     def await_termination(self, timeout: float | None = None) -> bool:
         ended = self.ended.wait(timeout)
@@ -145,22 +151,53 @@ class RunningTopology(TopologyHandle):
             raise self.error
         return ended
 
+    def become(self, status: str) -> str:
+        """Have `status` from now on; the one before. Who is being rebalanced or killed can only be killed."""
+        with self._deciding:
+            before = self.status
+            if before == KILLED and status != KILLED:
+                raise NotAliveError(f"topology {self.name!r} is being killed")
+            if before == REBALANCING and status != KILLED:
+                raise StormError(
+                    f"topology {self.name!r} is being rebalanced: until that is done it can only be killed"
+                )
+            self.status = status
+            return before
+
+    def take_back(self, status: str, before: str) -> bool:
+        """Have the status of `before` again; False if `status` is not there any more, for another one has come."""
+        with self._deciding:
+            if self.status != status:
+                return False
+            self.status = before
+            return True
+
+    def activate(self) -> None:
+        """Have the spouts emit; the first time the components are opened."""
+        before = self.become(ACTIVE)
+        try:
+            self.apply_status()
+        except Exception:
+            self.take_back(ACTIVE, before)
+            raise
+
+    def deactivate(self) -> None:
+        """Have the spouts rest."""
+        self.become(INACTIVE)
+        self.apply_status()
+
     @property
     @abstractmethod
     def conf(self) -> Mapping[str, Any]:
         """The topology's configuration."""
 
     @abstractmethod
-    def activate(self) -> None:
-        """Have the spouts emit; the first time the components are opened."""
-
-    @abstractmethod
-    def deactivate(self) -> None:
-        """Have the spouts rest."""
+    def apply_status(self) -> None:
+        """Have the spouts emit if the status is ACTIVE when it is their turn, else rest. Calls do not overlap."""
 
     @abstractmethod
     def rest(self, secs: float) -> None:
-        """Let the topology go on for `secs`."""
+        """Let the topology go on for `secs`, or until it has ended."""
 
     @abstractmethod
     def start_anew(self, conf: Mapping[str, Any]) -> None:
@@ -232,32 +269,50 @@ class Cluster(ABC, Generic[R]):
         self._find(name).deactivate()
 
     def rebalance(self, name: str, num_workers: int | None = None, wait_secs: float = 0) -> None:
-        """Rest for `wait_secs`, then start all tasks anew, on another number of workers if given."""
+        """Rest for `wait_secs`, then start all tasks anew, on another number of workers if given.
+
+        Until it returns, the topology accepts nothing but `kill_topology`. Interrupted while it rests, it goes on as
+        before.
+        """
         running = self._find(name)
+        check_wait(wait_secs)
         workers = {} if num_workers is None else {"topology.workers": num_workers}
         conf = resolve({**running.conf, **workers})
-        status = running.status
-        running.deactivate()
-        running.status = REBALANCING
-        running.rest(wait_secs)
+        before = running.become(REBALANCING)
+        try:
+            running.apply_status()
+            running.rest(wait_secs)
+            if running.status == KILLED:
+                raise NotAliveError(f"topology {name!r} has ended before it was rebalanced")
+        except BaseException:
+            if running.take_back(REBALANCING, before):
+                running.apply_status()
+            raise
         try:
             running.start_anew(conf)
-            if status == ACTIVE:
-                running.activate()
-        except BaseException as exc:  # its tasks are closed and do not open again: there is nothing left to run
-            running.error = exc
-            running.end()
+            if running.take_back(REBALANCING, before):
+                running.apply_status()
+        except BaseException as exc:
+            if running.status != KILLED:  # its tasks are closed and do not open again: there is nothing left to run
+                running.error = exc
+                running.end()
             raise
-        running.status = status
 
     def kill_topology(self, name: str, wait_secs: float = 0) -> None:
-        """Rest for `wait_secs`, then end the topology; returns when `close` and `cleanup` have run."""
+        """Rest for `wait_secs`, then end the topology; returns when `close` and `cleanup` have run.
+
+        Until then it accepts nothing but another kill, which may end it earlier, as an interrupt does.
+        """
         running = self._find(name)
-        if wait_secs:
-            running.deactivate()
-            running.status = KILLED
-            running.rest(wait_secs)
-        self._end(running)
+        check_wait(wait_secs)
+        running.become(KILLED)
+        try:
+            if wait_secs:
+                with suppress(NotAliveError):  # another kill may be faster
+                    running.apply_status()
+                running.rest(wait_secs)
+        finally:
+            self._end(running)
 
     def topology_info(self, name: str) -> TopologyInfo:
         """The status of a running topology."""
@@ -293,6 +348,7 @@ class Cluster(ABC, Generic[R]):
         self.shutdown()
 
     def _end(self, running: R) -> None:
+        running.become(KILLED)
         try:
             running.end()
         finally:
@@ -327,6 +383,16 @@ def check_name(name: object) -> str:
             f"{name!r}"
         )
     return name
+
+
+def check_wait(wait_secs: object) -> None:
+    """Refuse what is no time to wait for."""
+    if (
+        isinstance(wait_secs, bool)
+        or not isinstance(wait_secs, (int, float))
+        or not 0 <= wait_secs <= LONGEST_WAIT_SECS
+    ):
+        raise InvalidConfigError(f"wait_secs must be a number of seconds, 0 or more, got {wait_secs!r}")
 
 
 def check_stateful(component: str, stateful: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pystorm_spark.cluster import ACTIVE, INACTIVE, KILLED, RunningTopology, TopologyInfo
+from pystorm_spark.cluster import ACTIVE, KILLED, RunningTopology, TopologyInfo
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.local.topology import LocalTopology
 from pystorm_spark.runtime.plan import make_plan
@@ -51,18 +51,16 @@ class LocalRunner(RunningTopology):
     def conf(self) -> Mapping[str, Any]:
         return self._topology.plan.conf
 
-    def activate(self) -> None:
-        self.call(self._activate)
+    def apply_status(self) -> None:
+        self.call(self._apply_status)
 
-    def _activate(self) -> None:
+    def _apply_status(self) -> None:
         if self.ended.is_set():
             raise NotAliveError(f"topology {self.name!r} has ended")
-        self._topology.activate()
-        self.status = ACTIVE
-
-    def deactivate(self) -> None:
-        self.call(self._topology.deactivate)
-        self.status = INACTIVE
+        if self.status == ACTIVE:
+            self._topology.activate()
+        else:
+            self._topology.deactivate()
 
     def start_anew(self, conf: Mapping[str, Any]) -> None:
         plan = make_plan(self._topology.plan.topology, conf, self.id, slots=1)
@@ -101,7 +99,7 @@ class Runner(LocalRunner):
             if done.wait(1):
                 break
             if not self._thread.is_alive():
-                raise StormError(f"topology {self._topology.name!r} has ended")
+                raise NotAliveError(f"topology {self._topology.name!r} has ended")
             if waited % STUCK_SECS == 0:
                 log.warning("topology %s: still waiting for user code to return", self._topology.name)
         if errors:

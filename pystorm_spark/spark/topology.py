@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from pystorm_spark.cluster import (
     ACTIVE,
-    INACTIVE,
     KILLED,
     RunningTopology,
     Tally,
@@ -78,6 +77,7 @@ class SparkTopology(RunningTopology):
         self._source_queries: list[SourceQuery] = []
         self._queries = itertools.count(1)
         self._changing = threading.RLock()  # of the run
+        self._applying = threading.Lock()  # of the status; taken before the other one
         self.is_run_by_us = False  # and not by a user, who would have to be told why it has ended
 
     @property
@@ -145,7 +145,16 @@ class SparkTopology(RunningTopology):
                 raise
             raise run.failure from run.failure.__cause__
 
-    def activate(self) -> None:
+    def apply_status(self) -> None:
+        with self._applying:
+            if self.ended.is_set():
+                raise NotAliveError(f"topology {self.name!r} has ended")
+            if self.status == ACTIVE:
+                self._activate()
+            else:
+                self.run.driver.set_active(False)
+
+    def _activate(self) -> None:
         was_open = self.run.driver.is_open
         try:
             with self._naming_the_cause():
@@ -154,11 +163,6 @@ class SparkTopology(RunningTopology):
             if not was_open:  # some tasks are open and others are not: none shall be
                 self._begin_again(self.plan, is_open=False)
             raise
-        self.status = ACTIVE
-
-    def deactivate(self) -> None:
-        self.run.driver.set_active(False)
-        self.status = INACTIVE
 
     def rest(self, secs: float) -> None:
         self.ended.wait(secs)

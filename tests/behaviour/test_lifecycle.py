@@ -1,7 +1,10 @@
 """The life of a topology: submit, activate, deactivate, rebalance, kill; and what a cluster tells of it."""
 
 import logging
+import math
+import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -20,9 +23,10 @@ from pystorm_spark import (
     TopologyBuilder,
     is_tick,
 )
-from tests.behaviour.engine import NEVER_AT_REST, STANDING_TIME, advance, chain, component, run, run_until_idle
+from tests.behaviour.engine import ENGINES, NEVER_AT_REST, STANDING_TIME, advance, chain, component, run, run_until_idle
 from tests.behaviour.probes import Does, Fed, Rows, Sink, feed, holds, note, noted, numbers, passes_on
 from tests.ids import shown
+from tests.spark.components import wait_until
 
 
 class Living(Rows):
@@ -457,6 +461,109 @@ def test_a_rebalance_after_which_a_task_cannot_open_ends_the_topology(cluster):
     with pytest.raises(StormError, match="open of 'spout'"):
         handle.await_termination(timeout=0)
     assert cluster.list_topologies() == []
+
+
+@pytest.mark.parametrize("call", ["rebalance", "kill_topology"])
+@pytest.mark.parametrize("wait_secs", ["1", None, -1, True, math.nan, math.inf, 1e12], ids=shown)
+def test_what_is_no_time_to_wait_for_is_refused_and_changes_nothing(cluster, call, wait_secs):
+    run(cluster, chain(Living([]), Sink()))
+
+    with pytest.raises(InvalidConfigError, match="wait_secs must be a number of seconds, 0 or more, got"):
+        getattr(cluster, call)("topology", wait_secs=wait_secs)
+    assert noted("calls") == ["open", "activate"]
+    assert cluster.topology_info("topology").status == "ACTIVE"
+
+
+# Calls that overlap.
+
+
+@pytest.fixture
+def live(engine, request):
+    """A cluster in real time, in which one call can come while another one waits."""
+    with LocalCluster() if engine == "local" else ENGINES[engine](request) as made:
+        yield made
+
+
+@pytest.fixture
+def beside():
+    """Makes a call in another thread; its result, which may be what it raises, comes later."""
+    with ThreadPoolExecutor() as pool:
+        yield pool.submit
+
+
+def await_status(cluster, status):
+    wait_until(lambda: cluster.topology_info("topology").status == status)
+
+
+def works(cluster):
+    """Whether a row that is fed now arrives."""
+    feed("spout", ["row"], 1)
+    wait_until(lambda: noted("a") == [["row"]])
+    return True
+
+
+@pytest.mark.parametrize("call", ["rebalance", "activate", "deactivate"])
+def test_a_topology_that_is_being_rebalanced_can_only_be_killed(live, beside, call):
+    handle = live.submit_topology("topology", None, chain(Living([]), Sink()))
+    rebalance = beside(live.rebalance, "topology", wait_secs=60)
+    await_status(live, "REBALANCING")
+
+    with pytest.raises(StormError, match="'topology' is being rebalanced: until that is done it can only be killed"):
+        getattr(live, call)("topology")
+    live.kill_topology("topology")
+
+    with pytest.raises(NotAliveError, match="'topology' has ended"):
+        rebalance.result()
+    assert handle.await_termination(timeout=0) is True
+    assert noted("calls") == ["open", "activate", "deactivate", "close"]
+
+
+@pytest.mark.parametrize("call", ["rebalance", "activate", "deactivate"])
+def test_a_topology_that_is_being_killed_can_only_be_killed_again(live, beside, call):
+    live.submit_topology("topology", None, chain(Living([]), Sink()))
+    kill = beside(live.kill_topology, "topology", wait_secs=60)
+    await_status(live, "KILLED")
+
+    with pytest.raises(NotAliveError, match="'topology' is being killed"):
+        getattr(live, call)("topology")
+    assert live.topology_info("topology").status == "KILLED"
+    live.kill_topology("topology")
+
+    assert kill.result() is None
+    assert noted("calls") == ["open", "activate", "deactivate", "close"]
+
+
+@pytest.fixture
+def interrupt_at(beside):
+    """Presses Ctrl-C when a topology has a status."""
+
+    def interrupt(cluster, status):
+        await_status(cluster, status)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    return lambda cluster, status: beside(interrupt, cluster, status)
+
+
+def test_a_rebalance_that_is_interrupted_while_it_waits_leaves_the_topology_as_it_was(live, interrupt_at):
+    live.submit_topology("topology", None, chain(Fed(), Sink()))
+    interrupt_at(live, "REBALANCING")
+
+    with pytest.raises(KeyboardInterrupt):
+        live.rebalance("topology", wait_secs=60)
+
+    assert live.topology_info("topology").status == "ACTIVE"
+    assert works(live)
+
+
+def test_a_kill_that_is_interrupted_while_it_waits_ends_the_topology_at_once(live, interrupt_at):
+    handle = live.submit_topology("topology", None, chain(Living([]), Sink()))
+    interrupt_at(live, "KILLED")
+
+    with pytest.raises(KeyboardInterrupt):
+        live.kill_topology("topology", wait_secs=60)
+
+    assert handle.await_termination(timeout=0) is True
+    assert noted("calls") == ["open", "activate", "deactivate", "close"]
 
 
 # Simulated time.
