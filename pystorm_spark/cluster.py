@@ -7,8 +7,8 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,7 @@ from pystorm_spark.topology.graph import ComponentSpec, Topology
 
 ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KILLED"
 LONGEST_WAIT_SECS = threading.TIMEOUT_MAX
+SUBMIT_SECS = 30.0  # how long a shutdown waits for submits that have not returned
 
 C = TypeVar("C", bound="Cluster[Any]")
 R = TypeVar("R", bound="RunningTopology")
@@ -228,7 +229,8 @@ class Cluster(ABC, Generic[R]):
     def __init__(self) -> None:
         self._running: dict[str, R] = {}
         self._starting: set[str] = set()  # names that are taken by a submit that has not returned
-        self._lock = threading.Lock()  # of the names, never held while user code runs
+        self._is_shut = False
+        self._lock = threading.Condition()  # of the names, never held while user code runs
 
     @abstractmethod
     def _start(self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool) -> R:
@@ -244,7 +246,20 @@ class Cluster(ABC, Generic[R]):
         check_name(name)
         check_submission(topology, conf)
         resolved = {**resolve(conf), "topology.name": name}
+        storm_id = f"{name}-{next(self._numbers)}-{int(self._time())}"
+        with self._taking(name):
+            started = self._start(name, storm_id, resolved, topology, active)
+            if not self._register(started):
+                started.end()
+                raise StormError(f"the cluster was shut down while topology {name!r} was submitted")
+        return started
+
+    @contextmanager
+    def _taking(self, name: str) -> Iterator[None]:
+        """Take the name for a submit, which a shutdown waits for."""
         with self._lock:
+            if self._is_shut:
+                raise StormError("the cluster has been shut down; make a new one")
             self._bury()
             if name in self._running or name in self._starting:
                 raise AlreadyAliveError(
@@ -252,13 +267,18 @@ class Cluster(ABC, Generic[R]):
                 )
             self._starting.add(name)
         try:
-            started = self._start(name, f"{name}-{next(self._numbers)}-{int(self._time())}", resolved, topology, active)
-            with self._lock:
-                self._running[name] = started
+            yield
         finally:
             with self._lock:
                 self._starting.discard(name)
-        return started
+                self._lock.notify_all()
+
+    def _register(self, started: R) -> bool:
+        """Count a topology among those that run; False if there shall be none any more."""
+        with self._lock:
+            if not self._is_shut:
+                self._running[started.name] = started
+            return not self._is_shut
 
     def activate(self, name: str) -> None:
         """Have the spouts emit."""
@@ -329,13 +349,17 @@ class Cluster(ABC, Generic[R]):
         return found if key is None else found.get(key)
 
     def shutdown(self) -> None:
-        """Kill every topology and let go of everything."""
+        """Kill every topology and let go of everything; nothing can be submitted any more."""
+        with self._lock:
+            self._is_shut = True
         stuck: list[StormError] = []
         for running in self._all():
             try:
                 self._end(running)
             except StormError as exc:
                 stuck.append(exc)
+        with self._lock:  # a submit ends by itself what it has started
+            self._lock.wait_for(lambda: not self._starting, SUBMIT_SECS)
         if stuck:
             raise stuck[0]
 

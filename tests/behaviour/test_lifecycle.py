@@ -566,6 +566,44 @@ def test_a_kill_that_is_interrupted_while_it_waits_ends_the_topology_at_once(liv
     assert noted("calls") == ["open", "activate", "deactivate", "close"]
 
 
+class OpensSlowly(Living):
+    """Waits in `open` until there is a note that it may go on."""
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        wait_until(lambda: noted("gate"))
+
+
+def test_a_shutdown_waits_for_a_submit_that_is_under_way_and_leaves_nothing_of_it(live, beside):
+    submit = beside(live.submit_topology, "topology", None, chain(OpensSlowly([]), Sink()))
+    wait_until(lambda: noted("calls"))
+    shutdown = beside(live.shutdown)
+    wait_until(lambda: is_shut(live))
+    assert not shutdown.done()
+
+    note("gate", "open")
+    shutdown.result()
+
+    with pytest.raises(StormError, match="the cluster was shut down while topology 'topology' was submitted"):
+        submit.result()
+    assert noted("calls")[-1] == "close"
+
+
+def is_shut(cluster):
+    """Whether a topology is refused because of a shutdown, and not because it has the name of another one."""
+    with pytest.raises(StormError) as raised:
+        cluster.submit_topology("topology", None, chain(numbers(0)))
+    return not isinstance(raised.value, AlreadyAliveError)
+
+
+def test_nothing_can_be_submitted_after_the_shutdown(cluster):
+    cluster.shutdown()
+
+    with pytest.raises(StormError, match="the cluster has been shut down; make a new one"):
+        cluster.submit_topology("topology", None, chain(Living([])))
+    assert noted("calls") == []
+
+
 # Simulated time.
 
 
