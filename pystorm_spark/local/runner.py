@@ -171,7 +171,7 @@ class SimulatedRunner(LocalRunner):
         function()
 
     def rest(self, secs: float) -> None:
-        self._advance(max(0.0, secs))
+        self._advance(secs)
 
     def end(self) -> None:
         self._topology.close()

@@ -180,13 +180,6 @@ def test_a_kill_that_waits_lets_what_is_in_flight_finish(cluster):
     assert noted("calls") == ["open", "activate", "deactivate", "close"]
 
 
-def test_a_kill_that_waits_for_less_than_nothing_does_not_wait(cluster):
-    run(cluster, chain(numbers(1), Sink()))
-    cluster.kill_topology("topology", wait_secs=-1)
-
-    assert cluster.list_topologies() == []
-
-
 def test_a_kill_that_waits_calls_no_next_tuple_meanwhile(cluster):
     class Counts(Spout):
         outputs = ("value",)
