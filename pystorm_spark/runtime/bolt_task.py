@@ -137,12 +137,13 @@ class BoltTask(Task):
 
     def take_back_held(self) -> None:
         """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
-        for tup in list(self.collector.held):
-            if _is_tracked(tup) and tup._tree is not SETTLED and tup._tree is not self._taken_back:
-                tup._tree = self._taken_back
-                self._taken_back.open += 1
-        self.collector.held.clear()
-        self._waits = self._taken_back.open > 0
+        with self.shop.lock:  # a thread of the bolt's may be about to ack one of them
+            for tup in list(self.collector.held):
+                if _is_tracked(tup) and tup._tree is not SETTLED and tup._tree is not self._taken_back:
+                    tup._tree = self._taken_back
+                    self._taken_back.open += 1
+            self.collector.held.clear()
+            self._waits = self._taken_back.open > 0
 
     def _go_on(self) -> None:
         self._waits = False

@@ -4,10 +4,10 @@ Inside a slot the tuples of a tree are counted (`open`), which costs neither a r
 the slot gets edge ids: a part keeps the XOR of the ids it came in along and of those it sent out along, and sends that
 one value home to the root's ledger when it has drained.
 
-    Root     a tree that began here: emitted by a spout task of this slot
-    Branch   a part of a tree that came in a frame
-    Joint    tuples anchored to several trees at once; one place in each of them
-    Tick     a tick tuple, which belongs to no tree and is not counted
+    Root       a tree that began here: emitted by a spout task of this slot
+    Branch     a part of a tree that came in a frame
+    Joint      tuples anchored to several trees at once; one place in each of them
+    Tick       a tick tuple, which belongs to no tree and is not counted
     TakenBack  tuples that a bolt has held across a rollback
 """
 

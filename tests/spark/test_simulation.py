@@ -118,14 +118,19 @@ def quick_and_quiet():
         logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_no_frame_is_lost_or_repeated_whatever_goes_wrong(block):
+def run_block(block, guarantee=None, **changes):
+    """Run the scenarios of some seeds, each changed in the same way."""
     for seed in SEEDS[block::BLOCKS]:
-        scenario = scenario_of(seed)
+        scenario = replace(scenario_of(seed, guarantee), **changes)
         try:
             run(scenario)
         except Exception as exc:
             raise AssertionError(f"seed {seed}: {scenario}") from exc
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_frame_is_lost_or_repeated_whatever_goes_wrong(block):
+    run_block(block)
 
 
 @given(scenarios())
@@ -155,34 +160,19 @@ def test_what_was_found_once_holds(name):
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_what_is_acked_is_committed_whatever_goes_wrong(block, guarantee):
-    for seed in SEEDS[block::BLOCKS]:
-        scenario = scenario_of(seed, guarantee)
-        try:
-            run(scenario)
-        except Exception as exc:
-            raise AssertionError(f"seed {seed}: {scenario}") from exc
+    run_block(block, guarantee)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_tuples_that_a_bolt_holds_count_as_those_that_travel(block, guarantee):
-    for seed in SEEDS[block::BLOCKS]:
-        scenario = replace(scenario_of(seed, guarantee), holds=True)
-        try:
-            run(scenario)
-        except Exception as exc:
-            raise AssertionError(f"seed {seed}: {scenario}") from exc
+    run_block(block, guarantee, holds=True)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_another_spout_may_be_given_what_a_dead_one_has_not_heard_of(block, guarantee):
-    for seed in SEEDS[block::BLOCKS]:
-        scenario = replace(scenario_of(seed, guarantee), shares=True)
-        try:
-            run(scenario)
-        except Exception as exc:
-            raise AssertionError(f"seed {seed}: {scenario}") from exc
+    run_block(block, guarantee, shares=True)
 
 
 @given(st.one_of([scenarios(guarantee) for guarantee in GUARANTEES]))
