@@ -21,6 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
@@ -46,6 +47,7 @@ CONTEXT_SETTINGS = {
     "spark.locality.wait": "0s",
 }
 LONGEST_SOCKET_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
+LOOK_SECS = 2  # between two looks at a session that may have been stopped
 FORK_SECS = 1.0  # from the fork of a process to its own command line
 # The JVM's better compiler takes long, and is for what runs millions of times, such as the reading of rows, which costs
 # twice as much without it. For the many methods of an exchange it would use more time in the first minute than it
@@ -238,6 +240,12 @@ def is_stopped(session: SparkSession) -> bool:
         return context is None or context.sc().isStopped()
     except SPARK_ERRORS:
         return True
+
+
+def await_end(query: StreamingQuery, session: SparkSession) -> None:
+    """Wait for the end of `query`, or of its session, of which a query hears nothing while its batch is open."""
+    while not query.awaitTermination(LOOK_SECS) and not is_stopped(session):
+        pass
 
 
 def told(error: BaseException, session: SparkSession) -> BaseException:

@@ -33,7 +33,7 @@ from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.hadoop_folder import file_uri
 from pystorm_spark.spark.placing import SPARK_ERRORS
 from pystorm_spark.spark.run import Run
-from pystorm_spark.spark.session import told, trigger_session
+from pystorm_spark.spark.session import await_end, told, trigger_session
 from pystorm_spark.spark.signals import Patience
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.sources import Source, SourceQuery, hush_stops
@@ -114,7 +114,7 @@ class SparkTopology(RunningTopology):
 
     def _await_query(self, query: Any) -> None:
         try:
-            query.awaitTermination()
+            await_end(query, self._session)
         except Exception as exc:
             error: BaseException | None = self.run.driver.error or exc
         else:

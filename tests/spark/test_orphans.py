@@ -48,6 +48,21 @@ spark.stop()
 signal.pause()
 """,
 )
+STOPPED_SESSION = SCRIPT.format(
+    engine="SparkCluster, StormError",
+    run="""
+from tests.spark.components import wait_until
+
+with SparkCluster() as cluster:
+    handle = cluster.submit_topology('t', conf, topology, active=False)
+    wait_until(lambda: handle.run.driver._changed._waiters)  # in a batch of Spark's that has no end
+    cluster.spark.stop()
+    try:
+        handle.await_termination(timeout=30)
+    except StormError as exc:
+        print(exc)
+""",
+)
 
 
 def start(script, folder):
@@ -99,6 +114,13 @@ def test_one_session_may_follow_another_and_nothing_of_them_stays_when_their_pro
     assert counted.exists(), out
     assert counted.read_text() == "5\n"
     wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
+
+
+def test_a_topology_that_rests_is_told_that_its_session_was_stopped(short_folder):
+    out, _ = start(STOPPED_SESSION, short_folder).communicate(timeout=120)
+
+    assert "the SparkSession was stopped while the topology ran" in out
+    assert not list((short_folder / "tmp").glob("pystorm-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

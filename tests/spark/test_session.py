@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 
 from pystorm_spark import SparkCluster, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
-from pystorm_spark.spark.session import FILE_MANAGER, check_session, told
+from pystorm_spark.spark.session import FILE_MANAGER, await_end, check_session, told
 from tests.spark.components import Sum, wait_until
 
 
@@ -43,6 +43,17 @@ def test_a_session_that_was_stopped_is_named_and_not_what_came_of_it(stopped):
     assert isinstance(error, StormError)
     assert "the SparkSession was stopped while the topology ran" in str(error)
     assert error.__cause__ is came_of_it
+
+
+def test_a_session_that_was_stopped_ends_the_wait_for_a_query_that_goes_on():
+    goes_on = SimpleNamespace(awaitTermination=lambda secs: False)
+    await_end(goes_on, session(lambda: True))
+
+
+def test_a_query_is_waited_for_as_long_as_its_session_lives():
+    looks = iter([False, False, True])
+    await_end(SimpleNamespace(awaitTermination=lambda secs: next(looks)), session(lambda: False))
+    assert not list(looks)
 
 
 def test_what_spark_raises_is_told_in_one_line():
