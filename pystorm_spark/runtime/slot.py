@@ -298,6 +298,14 @@ class Slot:
         if not resting and self.shop.has_posted():
             self.shop.wake()
 
+    def set_active(self, active: bool) -> None:
+        """Have the spouts emit, or rest, and tell them now; who sets `active` has them told in the next turn."""
+        self.active = active
+        now = self.clock.monotonic()
+        for spout in self.spouts:
+            spout.collector.now = now
+            spout.set_active(active)
+
     def inbox_bytes(self) -> int:
         """The size of what has been delivered and not yet been taken in."""
         return self.arrivals.waiting_bytes()

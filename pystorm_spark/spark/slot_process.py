@@ -174,11 +174,10 @@ class SlotProcess:
             except Exception as exc:
                 self._fail_start(exc)
                 return
-        self.slot.active = active
-        try:
-            self._turn()
-        finally:  # also where another thread turns the slot meanwhile
-            self.tell("done", asked=asked)
+        self._turners.note_call(time.monotonic())
+        self.slot.set_active(active)
+        self._turners.note_call(0.0)
+        self.tell("done", asked=asked)
 
     def _reset(self, epoch: int, committed: int, acked: list[Any] | None, asked: int) -> None:
         self.epoch = epoch

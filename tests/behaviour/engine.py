@@ -76,7 +76,7 @@ def _wait_until_quiet(cluster):
 
 
 def _let_every_slot_turn(cluster):
-    """Tell topologies what they have been told before: they answer when every slot has had a turn."""
+    """Tell topologies what they have been told before: they answer when every slot has ended its turn."""
     for info in cluster.list_topologies():
         with contextlib.suppress(StormError):  # it has ended meanwhile
             (cluster.activate if info.status == "ACTIVE" else cluster.deactivate)(info.name)

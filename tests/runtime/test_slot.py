@@ -934,6 +934,26 @@ def test_calls_of_user_code_are_told_before_they_are_made():
 # Resting.
 
 
+class HearsOfRest(ScriptedSpout):
+    def activate(self):
+        self.told.append("activate")
+
+    def deactivate(self):
+        self.told.append("deactivate")
+
+
+def test_spouts_can_be_told_to_rest_without_a_turn():
+    builder = TopologyBuilder()
+    builder.set_spout("spout", HearsOfRest())
+    builder.set_bolt("bolt", HoldingBolt()).all_grouping("spout")
+    mesh = Mesh(builder.create_topology(), slots=1)
+    mesh.spout().emit("root")
+    mesh.slots[0].set_active(False)
+
+    assert told(mesh) == ["activate", "deactivate"]
+    assert mesh.bolt().seen == []
+
+
 def test_what_a_thread_emits_begins_when_the_slot_rests_no_more():
     mesh = web_mesh(slots=1)
     (slot,) = mesh.slots

@@ -161,6 +161,18 @@ class Gated(BasicBolt):
         wait_until(self.gate.exists, secs=240)
 
 
+def test_a_bolt_that_is_held_up_by_its_first_tuple_holds_up_no_submit(cluster, journal, tmp_path, caplog):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(1, journal))
+    builder.set_bolt("gated", Gated(tmp_path / "gate", journal)).shuffle_grouping("numbers")
+
+    cluster.submit_topology("held", {"topology.workers": 1}, builder.create_topology())
+
+    (tmp_path / "gate").touch()
+    wait_until(lambda: journal.noted("acked"))
+    assert "busy with user code" not in caplog.text
+
+
 def test_a_bolt_that_is_held_up_holds_up_no_other_task_of_its_slot(cluster, journal, tmp_path):
     held = Journal(tmp_path / "held")
     builder = TopologyBuilder()
