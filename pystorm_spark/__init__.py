@@ -5,7 +5,7 @@ follows one tuple all the way), `local` runs one slot in this process, `spark` m
 the tree of errors.
 """
 
-from pystorm_spark.cluster import ComponentInfo, TopologyInfo
+from pystorm_spark.cluster.info import ComponentInfo, TopologyInfo
 from pystorm_spark.errors import (
     AlreadyAliveError,
     CheckpointError,

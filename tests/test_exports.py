@@ -9,7 +9,7 @@ import pytest
 
 import pystorm_spark
 from pystorm_spark import metrics, testing, topology
-from pystorm_spark.cluster import TopologyHandle
+from pystorm_spark.cluster.running import TopologyHandle
 from pystorm_spark.naming import camel_case
 
 ROOT = Path(pystorm_spark.__file__).parent

@@ -130,7 +130,7 @@ def test_import_that_points_down_is_let_through(path, source):
         ("topology/tuple.py", "from ..runtime import slot", "topology may not import runtime"),
         ("topology/tuple.py", "from .. import runtime", "topology may not import runtime"),
         ("topology/tuple.py", "def f():\n    from ..local import LocalCluster", "topology may not import local"),
-        ("cluster.py", "from .local import LocalCluster", "cluster may not import local"),
+        ("cluster/cluster.py", "from ..local import LocalCluster", "cluster may not import local"),
         ("windowing/bolt.py", "from pystorm_spark.runtime.slot import Slot", "windowing may not import runtime"),
         ("runtime/slot.py", "import pystorm_spark", "runtime may not import the root"),
         ("runtime/slot.py", "from pystorm_spark import Bolt", "runtime may not import Bolt"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from pystorm_spark.checkpoint.lock import CheckpointLock, checkpoint_folder
 from pystorm_spark.clock import Clock, SystemClock
-from pystorm_spark.cluster import Cluster
+from pystorm_spark.cluster.cluster import Cluster
 from pystorm_spark.errors import StormError
 from pystorm_spark.local.runner import LocalRunner, Runner, SimulatedClock, SimulatedRunner
 from pystorm_spark.local.topology import LocalTopology

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pystorm_spark.cluster import ACTIVE, KILLED, RunningTopology, TopologyInfo
+from pystorm_spark.cluster.info import TopologyInfo
+from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.local.topology import LocalTopology
 from pystorm_spark.runtime.plan import make_plan

@@ -14,7 +14,8 @@ from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.clock import Clock
-from pystorm_spark.cluster import Tally, TopologyInfo, check_stateful, state_not_open
+from pystorm_spark.cluster.checks import check_stateful, state_not_open
+from pystorm_spark.cluster.info import Tally, TopologyInfo
 from pystorm_spark.local.commits import LocalCommits
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.commits import Letter

@@ -16,7 +16,8 @@ from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pystorm_spark.cluster import TopologyInfo, check_submission
+from pystorm_spark.cluster.checks import check_submission
+from pystorm_spark.cluster.info import TopologyInfo
 from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
 from pystorm_spark.spark.cluster import SparkCluster
 from pystorm_spark.spark.control import SlotLink

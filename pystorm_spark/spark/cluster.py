@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pystorm_spark.checkpoint.lock import CheckpointLock
-from pystorm_spark.cluster import Cluster
+from pystorm_spark.cluster.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
 from pystorm_spark.spark.checkpoint_place import Place, PosixPlace, held_place, named_place

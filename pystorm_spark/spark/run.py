@@ -20,10 +20,8 @@ from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from pystorm_spark.checkpoint.commit_log import refuse_loss
-from pystorm_spark.cluster import (
-    Tally,
-    state_not_open,
-)
+from pystorm_spark.cluster.checks import state_not_open
+from pystorm_spark.cluster.info import Tally
 from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec import ValueCodec

@@ -17,14 +17,9 @@ from weakref import WeakSet
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from pystorm_spark.cluster import (
-    ACTIVE,
-    KILLED,
-    RunningTopology,
-    Tally,
-    TopologyInfo,
-    check_stateful,
-)
+from pystorm_spark.cluster.checks import check_stateful
+from pystorm_spark.cluster.info import Tally, TopologyInfo
+from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.callback import Callback

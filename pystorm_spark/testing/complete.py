@@ -8,7 +8,10 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from pystorm_spark.cluster import Cluster, TopologyHandle, TopologyInfo, check_submission
+from pystorm_spark.cluster.checks import check_submission
+from pystorm_spark.cluster.cluster import Cluster
+from pystorm_spark.cluster.info import TopologyInfo
+from pystorm_spark.cluster.running import TopologyHandle
 from pystorm_spark.errors import EmitError, NotAliveError, StormError, did_you_mean
 from pystorm_spark.local import LocalCluster
 from pystorm_spark.testing.emissions import Emissions, Mailbox, watching
