@@ -13,7 +13,7 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
-from pystorm_spark.runtime.trees import UNTRACKED, TakenBack, join
+from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, join
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.tuple import SETTLED, Tree, Tuple, is_tick
@@ -82,7 +82,7 @@ class BoltCollector(OutputCollector):
             tree = anchors._tree  # only now: picking may call the user's own `__hash__`, which may do anything
             if tree is SETTLED:
                 raise self._settled_anchor(anchors)
-            if type(tree) is TakenBack:
+            if tree is TAKEN_BACK:
                 return self._emit_unusual(stream, anchors, values)
         if port is not None and port.append is not None:
             tup = Tuple()  # `new_tuple`, without the call
@@ -188,7 +188,7 @@ class BoltCollector(OutputCollector):
         row = self._task.row_for(route, ports, values)  # here, because it may raise
 
         def deliver() -> None:
-            if taken_back != self._shop.taken_back or any(isinstance(tree, TakenBack) for tree in trees):
+            if taken_back != self._shop.taken_back or TAKEN_BACK in trees:
                 self._give_up(trees)
                 return
             tree = join(trees) if ports else UNTRACKED

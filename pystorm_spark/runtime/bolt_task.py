@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from sys import getrefcount
 from threading import get_ident
 from typing import Any
 
@@ -13,7 +14,7 @@ from pystorm_spark.errors import SerializationError, SlotLostError, in_words
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task, Workshop
-from pystorm_spark.runtime.trees import UNTRACKED, TakenBack, Tick
+from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 TICK_ORIGIN = Origin(SYSTEM_COMPONENT, SYSTEM_TASK, TICK_STREAM, TICK_FIELDS)
 BATCH_SECS = 0.002  # how long one run may take, as far as the last one tells
 MAX_BATCH = 1024
+PATIENCE_SECS = 1.0  # with a bolt that holds what was taken back
 HELD_MEASURED = 4096  # tuples held beyond their execute whose process latency is measured
 
 
@@ -68,13 +70,13 @@ class BoltTask(Task):
         "_execute",
         "_most_held",
         "_restart",
-        "_taken_back",
+        "_stale",
         "_ticks",
-        "_waits",
         "backlog",
         "bolt",
         "inbox",
         "is_apart",
+        "waits_until",
     )
 
     def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop, bolt: Bolt) -> None:
@@ -86,8 +88,8 @@ class BoltTask(Task):
         self.backlog: list[Tuple] = []  # taken out of the inbox, not yet executed from `_at` on
         self._at = 0
         self._batch = 1
-        self._taken_back = TakenBack(self._go_on)
-        self._waits = False  # until the bolt has let go of what was taken back: it must not join that to what is new
+        self._stale: list[Tuple] = []  # what was taken back while the bolt held it
+        self.waits_until = 0.0  # for the bolt to let go of these
         self._ticks = 0  # in the queue
         self.is_apart = False  # being executed by a thread of its own
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
@@ -126,7 +128,7 @@ class BoltTask(Task):
 
     def can_run(self) -> bool:
         """Whether there is something to execute now."""
-        return bool(self.inbox or (self.backlog and not self._waits))
+        return bool(self.inbox or (self.backlog and not self.waits()))
 
     def drop_tracked(self) -> None:
         """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
@@ -139,14 +141,36 @@ class BoltTask(Task):
         """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
         with self.shop.lock:  # a thread of the bolt's may be about to ack one of them
             for tup in list(self.collector.held):
-                if _is_tracked(tup) and tup._tree is not SETTLED and tup._tree is not self._taken_back:
-                    tup._tree = self._taken_back
-                    self._taken_back.open += 1
+                if tup._tree is not SETTLED:
+                    tup._tree = TAKEN_BACK
+                    self._stale.append(tup)
             self.collector.held.clear()
-            self._waits = self._taken_back.open > 0
+        self.waits_until = self.clock.monotonic() + self._patience_secs()
 
-    def _go_on(self) -> None:
-        self._waits = False
+    def _patience_secs(self) -> float:
+        """How long to wait for the bolt to let go of what was taken back: for a tick, and longer where it has state."""
+        timeout: float = self.conf["topology.message.timeout.secs"]
+        tick_secs: float = self.conf["topology.tick.tuple.freq.secs"] or 0.0
+        return timeout if isinstance(self.committed, DurableBolt) else min(timeout, max(PATIENCE_SECS, 2 * tick_secs))
+
+    def waits(self) -> bool:
+        """Whether the bolt still holds what was taken back: it must not join that to what is new.
+
+        It has let go of a tuple that it has settled, or that nobody refers to any more.
+        """
+        if not self._stale:
+            return False
+        references = zip(self._stale, _references(self._stale), strict=True)
+        self._stale = [tup for tup, count in references if tup._tree is TAKEN_BACK and count > LISTED]
+        if self._stale and self.clock.monotonic() < self.waits_until:
+            return True
+        if self._stale:
+            told = "%s:%d goes on though it holds %d tuples that were taken back: let go of tuples by ticks"
+            log.warning(told, self.component_id, self.task_id, len(self._stale))
+            self._stale = []
+        if isinstance(self.committed, DurableBolt):  # what it has changed as it let go of them must not count either
+            self.guard(self.committed.rollback, "pre_rollback")
+        return False
 
     def tick(self, rate_secs: float) -> None:
         """Queue a tick behind the data."""
@@ -164,7 +188,7 @@ class BoltTask(Task):
 
         Gives how many it were.
         """
-        shop, batch = self.shop, self._next_untracked() if self._waits else self._next_batch()
+        shop, batch = self.shop, self._next_untracked() if self.waits() else self._next_batch()
         if not batch:
             return 0
         shop.running = shop.executing = self
@@ -210,8 +234,12 @@ class BoltTask(Task):
         stats.process_secs += took / count * settled
         stats.process_count += settled
         if settled < count and len(collector.held) < self._most_held:
-            collector.held.update((tup, began) for tup in batch if tup._tree is not SETTLED)
+            collector.held.update((tup, began) for tup in batch if self._is_held(tup))
         return ended
+
+    def _is_held(self, tup: Tuple) -> bool:
+        # Where all must be known, those that nobody waits for would stay for ever.
+        return tup._tree is not SETTLED and (self._most_held == HELD_MEASURED or _is_tracked(tup))
 
     def _fit_batch(self, count: int, took: float) -> None:
         """Size the next batch by the speed of the last one; it grows slowly and shrinks at once."""
@@ -297,8 +325,7 @@ class BoltTask(Task):
                 self.guard(hook.bolt_fail, "bolt_fail of a hook", BoltFailInfo(tup, self.task_id))
 
     def rotate(self) -> None:
-        """A message timeout has passed: what is still held is not measured any more, nor waited for."""
-        self._waits = False
+        """A message timeout has passed: what is still held is not measured any more."""
         if self._most_held == HELD_MEASURED:
             self.collector.held.clear()
 
@@ -310,3 +337,10 @@ class BoltTask(Task):
 
 def _is_tracked(tup: Tuple) -> bool:
     return tup._tree is not UNTRACKED and tup._origin is not TICK_ORIGIN
+
+
+def _references(objects: list[Any]) -> list[int]:
+    return [getrefcount(each) for each in objects]
+
+
+LISTED = _references([object()])[0]  # how often something is referred to that is in one list and nowhere else

@@ -100,8 +100,9 @@ class Commits:
         return any(held.is_broken for _, held in self._spouts.values())
 
     def in_flight(self) -> int:
-        """How many roots are neither complete nor failed."""
-        return sum(len(spout.pending) + len(spout.acked) for spout, _ in self._spouts.values())
+        """How many roots are neither complete nor failed, and bolts that may yet change what was taken back."""
+        roots = sum(len(spout.pending) + len(spout.acked) for spout, _ in self._spouts.values())
+        return roots + sum(bolt.waits() for bolt, _ in self._bolts.values())
 
     def mark(self) -> None:
         """Whatever is complete now is acked by the commit that begins; in all slots before any slot prepares."""

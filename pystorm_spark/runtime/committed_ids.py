@@ -30,7 +30,10 @@ class CommittedIds:
         keys = self._keys(message_ids)
         batch = self.batch(message_ids)
         goes_on = self.batch_of is not None and (batch is None or batch == self._batch)
-        self.last = self.last | keys if goes_on or txid == self._txid else keys
+        if goes_on or txid == self._txid:
+            self.last |= keys
+        else:
+            self.last = set(keys)
         self._txid = txid
         self._batch = self._batch if batch is None else batch
         return keys

@@ -249,8 +249,8 @@ class Slot:
             task.deliver(route, route.choose(values), values, UNTRACKED)
 
     def next_due(self) -> float:
-        """When the next timer fires or a paused spout may be called again, on the monotonic clock."""
-        paused = [task.next_poll() for task in self.spouts]
+        """When a timer fires, or a paused spout or a waiting bolt may be called again, on the monotonic clock."""
+        paused = [task.next_poll() for task in self.spouts] + [task.waits_until for task in self.bolts]
         now = self.clock.monotonic()
         return min([self._timers.next_due, *(when for when in paused if when > now)])
 

@@ -13,7 +13,6 @@ one value home to the root's ledger when it has drained.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import laid_out
@@ -182,17 +181,13 @@ class Tick(Tree):
 
 
 @laid_out
-class TakenBack(Tree):
-    """The tuples that a bolt holds though their trees were taken back: what is emitted for them must not count."""
+class TakenBack(NoTree):
+    """The tree of tuples that a bolt holds though theirs were taken back: what is emitted for them must not count."""
 
-    __slots__ = ("is_over",)
+    __slots__ = ()
 
-    def __init__(self, is_over: Callable[[], None]) -> None:
-        self.open = 0
-        self.is_over = is_over  # called when the bolt has let go of all of them
 
-    def drained(self) -> None:
-        self.is_over()
+TAKEN_BACK = TakenBack()
 
 
 def join(trees: list[Tree]) -> Tree:

@@ -508,3 +508,108 @@ def test_messages_in_a_queue_that_is_longer_than_the_timeout_are_counted_in_the_
         wait_for_acks(source, len(words))
         assert count(cluster) == dict.fromkeys(words, 1)
     assert "of 200 messages under way some have timed out after 0.1 s; at most 100 are let in" in caplog.text
+
+
+class Batches(Count):
+    """Counts words when it has three of them, or a tick comes, and fails the first "c" that it counts."""
+
+    def __init__(self, source, clears=False):
+        super().__init__(source)
+        self.clears = clears
+
+    def component_configuration(self):
+        return {"topology.tick.tuple.freq.secs": 3}
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.held = []
+
+    def pre_rollback(self):
+        super().pre_rollback()
+        if self.clears:
+            self.held = []
+
+    def execute(self, tup):
+        if not is_tick(tup):
+            self.held.append(tup)
+        if len(self.held) == 3 or is_tick(tup):
+            for held in self.held:
+                self.count(held)
+            self.held = []
+
+    def count(self, tup):
+        word = tup["word"]
+        self.state.put(word, self.state.get(word, 0) + 1)
+        fails = word == "c" and ("execute", word) not in self.source.calls
+        self.note("execute", word)
+        self.collector.fail(tup) if fails else self.collector.ack(tup)
+
+
+@pytest.mark.parametrize("clears", [False, True], ids=["lets go at a tick", "drops all at the rollback"])
+@pytest.mark.parametrize("words", ["abc", "abcd", "abcdefgh"])
+def test_what_a_stateful_bolt_changes_for_tuples_that_were_taken_back_does_not_count(cluster, words, clears):
+    source = Source(*words)
+    run(cluster, counting(source, Batches(source, clears)))
+    cluster.advance_time(30)
+    assert count(cluster) == dict.fromkeys(words, 1)
+    assert sorted(source.acked) == list(range(len(words)))
+
+
+def test_what_a_bolt_has_dropped_is_not_waited_for(cluster):
+    source = Source("a", "c", "d", "e")
+    run(cluster, counting(source, Batches(source, clears=True)), **{"topology.message.timeout.secs": 100})
+    cluster.advance_time(4.5)
+    assert count(cluster) == dict.fromkeys("acde", 1)
+
+
+class HoldsFirst(Bolt):
+    """Never lets go of the first tuple that it gets, and passes on all others."""
+
+    outputs = ("word",)
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.first = None
+
+    def execute(self, tup):
+        if self.first is None:
+            self.first = tup
+            return
+        self.collector.emit(tup.values, anchors=tup)
+        self.collector.ack(tup)
+
+
+def test_a_bolt_that_never_lets_go_is_not_waited_for_long_and_not_again(cluster, caplog):
+    source = Source("a", "b")
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("holds", HoldsFirst()).shuffle_grouping("words")
+    builder.set_bolt("count", FailsFirst(source, "c")).shuffle_grouping("holds")
+    run(cluster, builder.create_topology(), **{"topology.message.timeout.secs": 5})
+    cluster.advance_time(20)
+    assert count(cluster) == {"a": 1, "b": 1}
+    assert caplog.text.count("goes on though it holds 1 tuples that were taken back") == 1
+    source.add("c", "d")
+    cluster.advance_time(1.5)
+    assert count(cluster) == dict.fromkeys("abcd", 1)
+
+
+def test_tuples_of_no_tree_that_are_not_acked_are_not_kept(cluster):
+    source, numbers = Source("a"), iter(range(200))
+    builder = TopologyBuilder()
+    builder.set_spout("words", Replaying(source))
+    builder.set_bolt("count", Count(source)).shuffle_grouping("words")
+    builder.set_spout("untracked", lambda: next(numbers, None))
+    builder.set_bolt("forgets", Forgets()).shuffle_grouping("untracked")
+    run(cluster, builder.create_topology())
+    (forgets,) = (bolt for bolt in cluster._running["words"]._topology.slot.bolts if bolt.component_id == "forgets")
+    assert forgets.stats.executed == 200
+    assert not forgets.collector.held
+
+
+class Forgets(Bolt):
+    def prepare(self, conf, context, collector):
+        pass
+
+    def execute(self, tup):
+        pass
