@@ -13,8 +13,9 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import SerializationError, SlotLostError, in_words
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
-from pystorm_spark.runtime.task import Task, Workshop
+from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
+from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo

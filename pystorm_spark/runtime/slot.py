@@ -35,9 +35,10 @@ from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.router import Port, Route, Subscription
 from pystorm_spark.runtime.spout_task import SpoutTask
-from pystorm_spark.runtime.task import Task, Workshop
+from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
+from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.durable import BatchSpout

@@ -17,8 +17,9 @@ from pystorm_spark.runtime.room import Room
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.spout_collector import SpoutCollector
-from pystorm_spark.runtime.task import Task, Workshop
+from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root
+from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.durable import BatchSpout
 from pystorm_spark.topology.hooks import SpoutAckInfo, SpoutFailInfo

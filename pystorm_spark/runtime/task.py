@@ -8,21 +8,19 @@ import reprlib
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from pathlib import Path
-from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pystorm_spark.clock import Clock
-from pystorm_spark.core import compiled, laid_out
+from pystorm_spark.core import compiled
 from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean, shown
 from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, Outbox, TupleBuffer
+from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.values import ATOMS
+from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
@@ -30,111 +28,12 @@ from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.hooks import EmitInfo, TaskHook
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
-if TYPE_CHECKING:
-    from pystorm_spark.runtime.bolt_task import BoltTask
-
 log = logging.getLogger(__name__)
 
 MOST_SHOWN = 20_000  # letters of what is told of an error: errors are kept, and on Spark told again and again
 TEXTS = frozenset({str, bytes})
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-
-
-@laid_out
-class Workshop:
-    """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
-
-    __slots__ = (
-        "_beginnings",
-        "_pool",
-        "_posted",
-        "before",
-        "clock",
-        "codec",
-        "executing",
-        "inside",
-        "lock",
-        "now",
-        "outbox",
-        "resting",
-        "running",
-        "taken_back",
-        "thread",
-        "wake",
-    )
-
-    def __init__(self, clock: Clock, outbox: Outbox, codec: ValueCodec) -> None:
-        self.clock = clock
-        self.outbox = outbox
-        self.codec = codec
-        self.thread = get_ident()  # the thread that turns the slot
-        self.inside = 0  # how many calls that only that thread may make are being made
-        self.executing: BoltTask | None = None  # the bolt whose batch is being executed
-        self.running: Task | None = None  # whose component is being called
-        self.now = 0.0  # when the last look at the clock was taken between two bolts
-        self.wake: Callable[[], None] = lambda: None
-        self.before: Callable[[Task, Tuple | None], None] | None = (
-            None  # told of calls of user code, see `before_calls`
-        )
-        self.lock = Lock()  # held by other threads while they route and post
-        self.resting = False  # until a commit: nothing new shall begin
-        self.taken_back = 0  # how often all that was not committed was undone, with exactly-once
-        self._posted: deque[Callable[[], None]] = deque()
-        self._beginnings: deque[Callable[[], None]] = deque()  # posted, too, and kept while the slot rests
-        self._pool: Executor | None = None
-
-    def enter(self) -> bool:
-        """Whether this is the slot's own thread; until it leaves again no other one takes the slot over."""
-        self.inside += 1  # first, so that nobody comes between the look and what relies on it
-        if get_ident() == self.thread:
-            return True
-        self.inside -= 1
-        return False
-
-    def leave(self) -> None:
-        """What was entered is done."""
-        self.inside -= 1
-
-    def shared_executor(self, threads: int) -> Executor:
-        """The pool of the slot, made when user code first asks for it."""
-        with self.lock:
-            self._pool = self._pool or ThreadPoolExecutor(threads, thread_name_prefix="pystorm-shared")
-        return self._pool
-
-    def close(self) -> None:
-        """End the pool: what it has begun it ends, what waits in it is dropped, and no thread of it is left."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def post(self, call: Callable[[], None]) -> None:
-        """Have the slot's own thread make `call`, in the order posted."""
-        self._posted.append(call)
-        self.wake()
-
-    def post_beginning(self, call: Callable[[], None]) -> None:
-        """The same for a call that begins a tree, which waits while the slot rests."""
-        self._beginnings.append(call)
-        self.wake()
-
-    def has_posted(self) -> bool:
-        return bool(self._posted or self._beginnings)
-
-    def run_posted(self) -> bool:
-        """Make the posted calls; whether there were any."""
-        ran = _run_all(self._posted)
-        if not self.resting:
-            ran |= _run_all(self._beginnings)
-        return ran
-
-
-def _run_all(calls: deque[Callable[[], None]]) -> bool:
-    """Make the calls that are there now: threads that post without a pause must not keep the slot for ever."""
-    waiting = len(calls)
-    for _ in range(waiting):
-        if calls:  # one of them may have made the others
-            calls.popleft()()
-    return waiting > 0
 
 
 class Task:

@@ -340,6 +340,7 @@ class Pairs(Bolt):
     """Passes words on in pairs, and the last one alone when a tick comes."""
 
     outputs = ("word",)
+    most = 2
 
     def component_configuration(self):
         return {"topology.tick.tuple.freq.secs": 3}
@@ -351,11 +352,14 @@ class Pairs(Bolt):
     def execute(self, tup):
         if not is_tick(tup):
             self.held.append(tup)
-        if len(self.held) == 2 or is_tick(tup):
-            for held in self.held:
-                self.collector.emit(held.values, anchors=held)
-                self.collector.ack(held)
+        if self.held and (len(self.held) == self.most or is_tick(tup)):
+            self.let_go()
             self.held = []
+
+    def let_go(self):
+        for held in self.held:
+            self.collector.emit(held.values, anchors=held)
+            self.collector.ack(held)
 
 
 def test_a_commit_waits_for_bolts_that_hold_tuples_until_a_tick(cluster):
@@ -409,26 +413,15 @@ class HoldsSecond(Count):
 # Tuples that bolts hold, and threads.
 
 
-class Joins(Bolt):
+class Joins(Pairs):
     """Passes words on in threes, as one tuple that is anchored to all of them, and what is left when a tick comes."""
 
-    outputs = ("word",)
+    most = 3
 
-    def component_configuration(self):
-        return {"topology.tick.tuple.freq.secs": 3}
-
-    def prepare(self, conf, context, collector):
-        self.collector = collector
-        self.held = []
-
-    def execute(self, tup):
-        if not is_tick(tup):
-            self.held.append(tup)
-        if len(self.held) == 3 or (is_tick(tup) and self.held):
-            self.collector.emit([" ".join(held["word"] for held in self.held)], anchors=self.held)
-            for held in self.held:
-                self.collector.ack(held)
-            self.held = []
+    def let_go(self):
+        self.collector.emit([" ".join(held["word"] for held in self.held)], anchors=self.held)
+        for held in self.held:
+            self.collector.ack(held)
 
 
 class CountsEach(Count):
