@@ -26,6 +26,7 @@ from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import RowsLost, Shelves, is_about_types
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.row_batches import selected
 from pystorm_spark.spark.run import Run
 from pystorm_spark.spark.session import check_session
 from pystorm_spark.spark.sinking import struct_type
@@ -154,7 +155,7 @@ class _Bounded:
 
         No batch comes after one with dead letters: the run has failed.
         """
-        rows = Rows(df, self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list())
+        rows = Rows(selected(df, self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list()))
         partitions, count = deque(range(rows.partitions())), 4 * self._cluster.spark.sparkContext.defaultParallelism
         shares: dict[int, Share] = {}
         for batch in itertools.count():

@@ -16,7 +16,6 @@ from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.arrow_rows import row_count
@@ -26,7 +25,7 @@ from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.fetching import LOST_SECS, TRIES
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_batches import column_kinds, quoted, row_batches
+from pystorm_spark.spark.row_batches import column_kinds, row_batches
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
@@ -91,14 +90,14 @@ class Handing:
 
 
 class Rows:
-    """The rows that are fed, as often as that is needed."""
+    """The rows that are fed, all columns of them, as often as that is needed."""
 
-    def __init__(self, df: DataFrame, fields: Sequence[str], chunk_rows: int = FIRST_ROWS) -> None:
-        self._df = df.select([F.col(quoted(field)) for field in fields])
+    def __init__(self, df: DataFrame, chunk_rows: int = FIRST_ROWS) -> None:
+        self._df = df
         self.chunk_rows = chunk_rows
-        self.kinds = column_kinds(self._df)
+        self.kinds = column_kinds(df)
         # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
-        self._rdd = row_batches(self._df, chunk_rows) if self.kinds else self._df.rdd.map(tuple)
+        self._rdd = row_batches(df, chunk_rows) if self.kinds else df.rdd.map(tuple)
 
     def partitions(self) -> int:
         return self._rdd.getNumPartitions()

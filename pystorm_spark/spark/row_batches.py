@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -48,9 +49,9 @@ def column_kinds(df: DataFrame) -> str:
     return "".join(kinds) if all(kinds) and is_plain else ""
 
 
-def quoted(column: str) -> str:
-    """A column's name as Spark reads it, whatever it holds."""
-    return "`" + column.replace("`", "``") + "`"
+def selected(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """These columns of `df`, in this order, whatever their names hold."""
+    return df.select(["`" + column.replace("`", "``") + "`" for column in columns])
 
 
 def row_batches(df: DataFrame, most: int) -> RDD[Any]:

@@ -36,6 +36,7 @@ from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import RowsLost, Shelves
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
+from pystorm_spark.spark.row_batches import selected
 from pystorm_spark.spark.session import query_settings
 from pystorm_spark.spark.slots import Slots
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -69,9 +70,11 @@ class Source:
         self.session = session
         self.place = checkpoint / "sources" / quote(spec.id, safe="")
         self.dead_letters = checkpoint / "dead-letters" / quote(spec.id, safe="")
-        self.df = _built(spec, session)
-        check_columns(f"spout {self.id!r}", self.fields, self.df)
-        self.schema = StructType([self.df.schema[field] for field in self.fields])
+        built = _built(spec, session)
+        check_columns(f"spout {self.id!r}", self.fields, built)
+        # Here and not in a batch, where Spark has read all columns before: only these are read.
+        self.df = selected(built, self.fields)
+        self.schema = self.df.schema
         self._check_schema()
         self._layout = Layout.kept(self.place)
 
@@ -193,7 +196,7 @@ class SourceQuery:
 
     def _feed(self, df: DataFrame, batch: int) -> None:
         try:
-            rows = Rows(df, self._source.fields, self._feeder.chunk_rows())
+            rows = Rows(df, self._feeder.chunk_rows())
             shares = self._feeder.feed(rows, batch)
             while not self._are_dead_letters_written(batch, shares):
                 shares = self._feeder.feed_lost(rows, batch)

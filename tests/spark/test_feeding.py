@@ -8,7 +8,7 @@ from pyspark.errors import PySparkRuntimeError
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.feeding import MOST_BYTES, Feeder, Handing, Rows, Stopped
-from pystorm_spark.spark.row_batches import SIZE_KEY
+from pystorm_spark.spark.row_batches import SIZE_KEY, selected
 from pystorm_spark.spark.wire import Address
 
 TASKS = [3, 4]
@@ -225,16 +225,16 @@ def test_a_chunk_of_rows_that_are_not_arrow_batches_ends_where_it_is_large():
 def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark):
     numbers = spark.range(100)
 
-    assert Rows(numbers, ["id"]).is_determinate()
-    assert Rows(numbers.where("id > 5"), ["id"]).is_determinate()
-    assert not Rows(numbers.repartition(3), ["id"]).is_determinate()
-    assert not Rows(numbers.repartition(3, "id"), ["id"]).is_determinate()
+    assert Rows(numbers).is_determinate()
+    assert Rows(numbers.where("id > 5")).is_determinate()
+    assert not Rows(numbers.repartition(3)).is_determinate()
+    assert not Rows(numbers.repartition(3, "id")).is_determinate()
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["a.b", "a b", "a`b"])
 def test_a_column_may_have_any_name(spark, name):
-    assert Rows(spark.range(1, 2).toDF(name), [name]).kinds == "q"
+    assert Rows(selected(spark.range(1, 2).toDF(name), [name])).kinds == "q"
 
 
 @pytest.mark.spark
