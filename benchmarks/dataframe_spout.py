@@ -35,11 +35,12 @@ JVMS = {"Spark": {}, "`SparkCluster()`": JVM_SETTINGS}
 def method(first_secs, rounds, secs, batch_rows):
     return (
         f"{rounds} rounds after {first_secs:g} s of each topology that do not count, in which the JVM compiles what "
-        f"reads rows; each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up, all topologies in turn; by the clock on the wall, on `local[{CORES}]`; {TASKS} tasks of each component, every "
-        f"tuple tracked. Spark reads the rows from Parquet files, in batches of {batch_rows:,}; a Python spout has "
-        "them in memory. The JVM has Spark's own settings, or those of a session that `SparkCluster()` makes. The "
-        "ratio is that of the two in one round. *Spark alone* is the rows a second of the same stream with Python "
-        f"workers that only count them, {ALONE_BATCHES} batches right before. Medians, with the quartiles in brackets."
+        f"reads rows; each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up, all topologies in turn; by the clock on "
+        f"the wall, on `local[{CORES}]`; {TASKS} tasks of each component, every tuple tracked. Spark reads the rows "
+        f"from Parquet files, in batches of {batch_rows:,}; a Python spout has them in memory. The JVM has Spark's own "
+        "settings, or those of a session that `SparkCluster()` makes. The ratio is that of the two in one round. "
+        "*Spark alone* is the rows a second of the same stream with Python workers that only count them, "
+        f"{ALONE_BATCHES} batches right before. Medians, with the quartiles in brackets."
     )
 
 

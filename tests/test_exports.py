@@ -103,7 +103,6 @@ EXCEPTIONS = {
     "component_configuration": "Java's name is getComponentConfiguration",
     "on_tick": "Java's name is onTickTuple",
     "as_bolt": "for the builder",
-    "batch_of": "for the engine",
     "dead_rows": "for the engine",
     "has_changed": "for the engine",
     "new_shelf": "for the engine",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.keying import HASH_KEY, NO_KEYING, Keying
@@ -17,7 +16,6 @@ from pystorm_spark.topology.durable import TaskKey
 
 # Among the extras of a manifest.
 SLOTS = "slots"  # the tasks with state of each
-BATCHES = "batches"  # {spout: the batch that its last ids are of}
 CARRIED = 64  # parts with message ids of earlier commits, at least; one start of a slot adds those of one commit
 CARRIED_STARTS = 4  # of all slots, after each of which there was another commit
 
@@ -60,19 +58,10 @@ class CommitLog:
         same = last.extra.get(SLOTS, [])
         is_same = [[TaskKey(*task) for task in tasks] for tasks in same] == [list(tasks) for tasks in self._slots]
         own = needed if is_same or not last.parts else None
-        return Assignment(needed, own, last.schemas, last.acked, last.acked_before)
+        return Assignment(needed, own, last.schemas, last.acked)
 
-    def commit(
-        self, txid: int, written: Sequence[Written], schemas: Mapping[str, int], batches: Mapping[str, Any]
-    ) -> None:
-        """Make what all slots have written the last commit.
-
-        `batches` says of spouts that have some which one their ids are of, None where there are no ids.
-        """
-        last = self.last
-        before = last.extra.get(BATCHES, {})
-        going_on = {id_ for id_, batch in batches.items() if batch is None or batch == before.get(id_)}
-        batches = {id_: before.get(id_) if batch is None else batch for id_, batch in batches.items()}
+    def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
+        """Make what all slots have written the last commit."""
         most = max(CARRIED, CARRIED_STARTS * len(self._slots))
         acked = (*list(self._carried)[-most:], *(part for one in written for part in one.acked))
         manifest = Manifest(
@@ -82,22 +71,13 @@ class CommitLog:
             self._tasks,
             dict(schemas),
             acked,
-            tuple(
-                part
-                for part in (*last.acked_before, *last.acked)
-                if part not in acked and any(task.component in going_on for task in part.tasks)
-            ),
-            {
-                SLOTS: [[list(task) for task in tasks] for tasks in self._slots],
-                BATCHES: batches,
-                **self._keying.to_plain(),
-            },
+            {SLOTS: [[list(task) for task in tasks] for tasks in self._slots], **self._keying.to_plain()},
         )
         self._store.commit(manifest)
 
     def acked(self) -> Assignment:
         """What slots have to know that go on when another one is started: which messages are committed."""
-        return Assignment(acked=self.last.acked, acked_before=self.last.acked_before)
+        return Assignment(acked=self.last.acked)
 
     def check(self) -> None:
         """Raise a `StormError` if the last commit is not there any more."""

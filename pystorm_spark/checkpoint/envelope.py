@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pystorm_spark.errors import CheckpointError
 
-FORMAT_VERSION = 1  # of all files; later versions, too, end with the checksum
+FORMAT_VERSION = 2  # of all files; other versions, too, end with the checksum
 CHECKSUM_BYTES = 16
 MAGIC_BYTES = 4
 AROUND = MAGIC_BYTES + 1 + CHECKSUM_BYTES
@@ -40,9 +40,10 @@ def opened(magic: bytes, file: bytes, path: str) -> memoryview:
         raise CheckpointError(f"the checkpoint file {path!r} is damaged: its checksum is wrong")
     if content[:MAGIC_BYTES] != magic:
         raise CheckpointError(f"the checkpoint file {path!r} is of another kind than its name says")
-    if content[MAGIC_BYTES] > FORMAT_VERSION:
+    if content[MAGIC_BYTES] != FORMAT_VERSION:
+        wrote = "newer" if content[MAGIC_BYTES] > FORMAT_VERSION else "older"
         raise ForeignError(
-            f"the checkpoint file {path!r} has format version {content[MAGIC_BYTES]}; this pystorm-spark reads up to "
-            f"{FORMAT_VERSION}: use the newer one that wrote it"
+            f"the checkpoint file {path!r} has format version {content[MAGIC_BYTES]}; this pystorm-spark reads version "
+            f"{FORMAT_VERSION}: use the {wrote} one that wrote it"
         )
     return content[MAGIC_BYTES + 1 :]

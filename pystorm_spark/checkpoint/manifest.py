@@ -27,7 +27,6 @@ class Manifest:
     tasks: dict[str, int] = field(default_factory=dict)  # {stateful component: number of its tasks}
     schemas: dict[str, int] = field(default_factory=dict)  # {stateful component: version of its state}
     acked: tuple[Part, ...] = ()  # message ids that this commit acks, and older ones whose acks may not have been heard
-    acked_before: tuple[Part, ...] = ()  # the same of earlier commits, of batches that go on
     extra: dict[str, Any] = field(default_factory=dict)  # few and plain values
     version: int = FORMAT_VERSION
 
@@ -60,13 +59,12 @@ class Manifest:
 
     def file_names(self) -> set[str]:
         """The files that this commit needs beside its manifest."""
-        return {part.name for part in (*self.parts, *self.acked, *self.acked_before)}
+        return {part.name for part in (*self.parts, *self.acked)}
 
     def to_bytes(self) -> bytes:
         """The file of this manifest."""
-        lists = (self.parts, self.acked, self.acked_before)
-        parts, acked, before = ([part.to_plain() for part in some] for some in lists)
-        plain = [self.topology, self.txid, parts, self.tasks, self.schemas, acked, before, self.extra]
+        parts, acked = ([part.to_plain() for part in some] for some in (self.parts, self.acked))
+        plain = [self.topology, self.txid, parts, self.tasks, self.schemas, acked, self.extra]
         return sealed(MAGIC, [msgpack.packb(plain, unicode_errors="surrogatepass")])
 
     @classmethod
@@ -75,8 +73,8 @@ class Manifest:
         content = opened(MAGIC, file, path)
         try:
             plain = msgpack.unpackb(content, unicode_errors="surrogatepass", strict_map_key=False)
-            topology, txid, parts, tasks, schemas, acked, acked_before, extra = plain
-            read, done, before = (tuple(map(Part.from_plain, some)) for some in (parts, acked, acked_before))
+            topology, txid, parts, tasks, schemas, acked, extra = plain
+            read, done = (tuple(map(Part.from_plain, some)) for some in (parts, acked))
         except (ValueError, TypeError, msgpack.UnpackException) as exc:
             raise CheckpointError(f"the manifest {path!r} cannot be understood: {exc}") from exc
-        return cls(topology, txid, read, tasks, schemas, done, before, extra)
+        return cls(topology, txid, read, tasks, schemas, done, extra)

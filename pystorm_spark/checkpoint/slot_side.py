@@ -28,20 +28,18 @@ class Assignment:
     own: tuple[Part, ...] | None = ()  # those that belong to it alone; None if slots had other tasks then
     schemas: Mapping[str, int] = field(default_factory=dict)
     acked: tuple[Part, ...] = ()
-    acked_before: tuple[Part, ...] = ()
 
     def to_plain(self) -> list[Any]:
         """This as what msgpack packs."""
         own = None if self.own is None else [part.to_plain() for part in self.own]
-        lists = (self.needed, self.acked, self.acked_before)
-        needed, acked, before = ([part.to_plain() for part in parts] for parts in lists)
-        return [needed, own, dict(self.schemas), acked, before]
+        needed, acked = ([part.to_plain() for part in parts] for parts in (self.needed, self.acked))
+        return [needed, own, dict(self.schemas), acked]
 
     @classmethod
     def from_plain(cls, plain: Iterable[Any]) -> Assignment:
         """What `to_plain` was called on."""
-        needed, own, schemas, acked, before = plain
-        return cls(_parts(needed), None if own is None else _parts(own), schemas, _parts(acked), _parts(before))
+        needed, own, schemas, acked = plain
+        return cls(_parts(needed), None if own is None else _parts(own), schemas, _parts(acked))
 
 
 @dataclass(frozen=True)
@@ -82,21 +80,18 @@ class SlotCheckpoint:
         """{component: the version of its state} as of the last commit."""
         return self._assignment.schemas
 
-    def acked(self, components: Mapping[str, bool], last: Assignment | None = None) -> dict[str, list[bytes]]:
-        """{component: sections} with the message ids of the last commit; those of earlier ones where `components` say.
+    def acked(self, components: Collection[str], last: Assignment | None = None) -> dict[str, list[bytes]]:
+        """{component: sections} with the message ids of the last commit.
 
-        The last ones come last. The last commit is that of the start, unless another one is given.
+        The last commit is that of the start, unless another one is given.
         """
-        last = last or self._assignment
         found: dict[str, list[bytes]] = {}
-        with_earlier = {component for component, is_wanted in components.items() if is_wanted}
-        for parts, wanted in ((last.acked_before, with_earlier), (last.acked, components)):
-            for part in parts:
-                tasks = [task for task in part.tasks if task.component in wanted]
-                with _way_back_told():
-                    sections = read_part(self._files, part, tasks)
-                for task, section in sections.items():
-                    found.setdefault(task.component, []).append(section)
+        for part in (last or self._assignment).acked:
+            tasks = [task for task in part.tasks if task.component in components]
+            with _way_back_told():
+                sections = read_part(self._files, part, tasks)
+            for task, section in sections.items():
+                found.setdefault(task.component, []).append(section)
         return found
 
     def write(

@@ -199,7 +199,7 @@ class CheckpointStore:
         return manifest
 
     def _verify(self, manifest: Manifest) -> None:
-        for part in (*manifest.parts, *manifest.acked, *manifest.acked_before):
+        for part in (*manifest.parts, *manifest.acked):
             read_part(self._files, part, ())
 
 

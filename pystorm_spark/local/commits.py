@@ -106,7 +106,7 @@ class LocalCommits:
             self._check_lock()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
             self._give_up(txid, prepared.letters)
-            self._log.commit(txid, [written], prepared.schemas, prepared.batches)
+            self._log.commit(txid, [written], prepared.schemas)
         except CheckpointError as exc:
             with suppress(CheckpointError):
                 self.check()

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from pystorm_spark.errors import StormError, in_words, shown
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.codec import RefusedValueError, ValueCodec
 from pystorm_spark.runtime.held_outcomes import DeadLetter, HeldOutcomes
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.spout_task import SpoutTask
@@ -44,16 +43,14 @@ class Prepared:
 
     sections: dict[TaskKey, bytes]
     schemas: dict[str, int]
-    acked: dict[TaskKey, bytes]  # message ids, with exactly-once
-    batches: dict[str, Any]  # {spout that has batches: the one that its ids are of, if there are any}
+    acked: dict[TaskKey, bytes]  # message ids, with exactly-once; those of one spout with one of its tasks
     letters: list[Letter]
 
 
 class Commits:
     """The bolts of a slot whose work is committed, and the spouts whose acks wait for that."""
 
-    def __init__(self, plan: Plan, tasks: Mapping[int, Task], codec: ValueCodec) -> None:
-        self._codec = codec
+    def __init__(self, plan: Plan, tasks: Mapping[int, Task]) -> None:
         self._bolts: dict[TaskKey, tuple[BoltTask, CommittedBolt]] = {}
         self._spouts: dict[TaskKey, tuple[SpoutTask, HeldOutcomes]] = {}
         for task in tasks.values():
@@ -68,11 +65,9 @@ class Commits:
         """The tasks that have state."""
         return [key for key, (_, bolt) in self._bolts.items() if isinstance(bolt, DurableBolt)]
 
-    def spouts(self) -> dict[str, bool]:
-        """The spouts of which there are message ids to be restored, and whether those of earlier commits, too."""
-        if not self.is_exactly_once:
-            return {}
-        return {component: held.ids.batch_of is not None for (component, _), (_, held) in self._spouts.items()}
+    def spouts(self) -> set[str]:
+        """The spouts of which there are message ids to be restored."""
+        return {component for component, _ in self._spouts} if self.is_exactly_once else set()
 
     def restore(self, restored: Restored) -> None:
         """Give every task what it begins with; before it is opened."""
@@ -83,8 +78,7 @@ class Commits:
     def restore_ids(self, acked: Mapping[str, Iterable[bytes]]) -> None:
         """Give every spout the message ids that are committed: a slot has started, and another task may emit them."""
         for component, ids in {component: held.ids for (component, _), (_, held) in self._spouts.items()}.items():
-            packed = acked.get(component, ())
-            ids.restore(id_ for part in packed for id_ in self._codec.unpack_rows(part, 1)[0])
+            ids.restore(acked.get(component, ()))
 
     def is_wanted(self) -> bool:
         """Whether there is something to commit."""
@@ -120,29 +114,21 @@ class Commits:
                 sections[key] = section
             if isinstance(committed, DurableBolt):
                 schemas[key.component] = committed.schema_version
-        acked: dict[TaskKey, bytes] = {}
-        batches: dict[str, Any] = {}
-        letters: list[Letter] = []
-        for key, (_, held) in self._spouts.items():
-            letters += [Letter(key[0], letter) for letter in held.letters()]
-            if not self.is_exactly_once:
-                continue
-            ids = held.marked_ids()
-            if ids:
-                acked[key] = self._packed_ids(key.component, ids)
-            if held.ids.batch_of is not None and batches.get(key.component) is None:
-                batches[key.component] = held.ids.batch(ids)
-        return Prepared(sections, schemas, acked, batches, letters)
+        letters = [
+            Letter(key.component, letter) for key, (_, held) in self._spouts.items() for letter in held.letters()
+        ]
+        return Prepared(sections, schemas, self._acked() if self.is_exactly_once else {}, letters)
 
-    def _packed_ids(self, spout: str, ids: list[Any]) -> bytes:
-        told = f"exactly-once needs message ids that are known again after a restart, and those of {spout!r} are not"
-        try:
-            packed = self._codec.pack(ids)
-        except RefusedValueError as exc:
-            raise StormError(f"{told}: {shown(ids[exc.index])} cannot be kept, {exc.why}") from exc
-        if self._codec.defines_classes(packed) and not all(map(self._codec.knows_again, ids)):
-            raise StormError(f"{told}: their class is defined in the main program or in a function, not in a module")
-        return packed
+    def _acked(self) -> dict[TaskKey, bytes]:
+        """The message ids that the commit acks; with those of a spout in the place of its first task here."""
+        acked: dict[TaskKey, bytes] = {}
+        for component in self.spouts():
+            tasks = {key: held for key, (_, held) in self._spouts.items() if key.component == component}
+            first, held = next(iter(tasks.items()))  # they share what is known of the spout
+            section = held.ids.section([id_ for held in tasks.values() for id_ in held.marked_ids()])
+            if section is not None:
+                acked[first] = section
+        return acked
 
     def commit(self, txid: int) -> None:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.errors import StormError, shown
+from pystorm_spark.runtime.codec import RefusedValueError, ValueCodec
 
 
 class CommittedIds:
@@ -14,37 +15,40 @@ class CommittedIds:
     All of its tasks in a slot share them: what one has emitted, another one may be given to emit again.
     """
 
-    def __init__(self, codec: ValueCodec, batch_of: Callable[[Any], Any] | None = None) -> None:
-        self.last: set[Any] = set()  # of the last commit, and of earlier ones as long as their batch goes on
+    def __init__(self, spout: str, codec: ValueCodec) -> None:
+        self.last: set[Any] = set()  # of the last commit
         self.restored: set[Any] = set()  # of commits before a start: who knows when they come again
-        self.batch_of = batch_of  # of a message id, where batches are given again as a whole
+        self._spout = spout
         self._codec = codec
         self._txid = 0
-        self._batch: Any = None  # that the last ids belong to
 
     def __contains__(self, key: Any) -> bool:
         return key in self.last or key in self.restored
 
-    def remember(self, txid: int, message_ids: list[Any]) -> set[Any]:
-        """Some messages of the commit `txid`; their keys. Those of earlier commits are not needed any more."""
+    def section(self, message_ids: list[Any]) -> bytes | None:
+        """What a commit of these keeps; a `StormError` if they would not be known again."""
+        if not message_ids:
+            return None
+        told = (
+            f"exactly-once needs message ids that are known again after a restart, and those of {self._spout!r} are not"
+        )
+        try:
+            packed = self._codec.pack(message_ids)
+        except RefusedValueError as exc:
+            raise StormError(f"{told}: {shown(message_ids[exc.index])} cannot be kept, {exc.why}") from exc
+        if self._codec.defines_classes(packed) and not all(map(self._codec.knows_again, message_ids)):
+            raise StormError(f"{told}: their class is defined in the main program or in a function, not in a module")
+        return packed
+
+    def remember(self, txid: int, message_ids: list[Any]) -> None:
+        """Some messages of the commit `txid`. Those of earlier commits are not needed any more."""
         keys = self._keys(message_ids)
-        batch = self.batch(message_ids)
-        goes_on = self.batch_of is not None and (batch is None or batch == self._batch)
-        if goes_on or txid == self._txid:
-            self.last |= keys
-        else:
-            self.last = set(keys)
+        self.last = self.last | keys if txid == self._txid else keys
         self._txid = txid
-        self._batch = self._batch if batch is None else batch
-        return keys
 
-    def restore(self, message_ids: Iterable[Any]) -> None:
+    def restore(self, sections: Iterable[bytes]) -> None:
         """These are committed, and a slot that emitted some of them is gone."""
-        self.restored = self._keys(list(message_ids))
-
-    def batch(self, message_ids: list[Any]) -> Any:
-        """The batch that some messages of one commit belong to; None if there are none, or no batches."""
-        return self.batch_of(message_ids[-1]) if self.batch_of is not None and message_ids else None
+        self.restored = self._keys([id_ for section in sections for id_ in self._codec.unpack_rows(section, 1)[0]])
 
     def key(self, message_id: Any) -> Any:
         """What stands for a message id in a set or a dict."""

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from pystorm_spark.core import compiled
 from pystorm_spark.runtime.committed_ids import CommittedIds
+from pystorm_spark.runtime.committed_rows import CommittedRows
 from pystorm_spark.runtime.room import QUEUED
 from pystorm_spark.runtime.trees import Root
 
 IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
 BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that are no fault of the message, and do not count
 MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
-MOST_HELD = 1 << 18  # roots of one spout task, if it has no limit of its own
+MOST_HELD = 1 << 20  # roots of one spout task, if it has no limit of its own
 
 
 class DeadLetter(NamedTuple):
@@ -65,9 +66,11 @@ class HeldOutcomes:
     exactly-once a failed root waits, too: it takes all that is not committed back with it.
     """
 
-    def __init__(self, ids: CommittedIds, is_exactly_once: bool, most_replays: int | None) -> None:
+    def __init__(self, ids: CommittedIds | CommittedRows, is_exactly_once: bool, most_replays: int | None) -> None:
         self.ids = ids
         self.is_exactly_once = is_exactly_once
+        # A spout of batches emits nothing that is committed, and gives up by itself what fails too often.
+        self.looked_up = ids if is_exactly_once and isinstance(ids, CommittedIds) else None
         self.is_broken = False  # a root has failed, with exactly-once
         self._most_replays = most_replays
         self._complete = Outcomes()
@@ -84,20 +87,26 @@ class HeldOutcomes:
         self._complete.add(Outcomes.of(acked))
         if not self.is_exactly_once or not failed:
             return failed
-        for root in failed:
-            if root.why in BLAMELESS:
-                continue
-            key = self.ids.key(root.message_id)
-            self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
-        while len(self._failures) > MOST_FAILURES:
-            del self._failures[next(iter(self._failures))]
+        if self.looked_up is not None:
+            self._count_failures(self.looked_up, failed)
         self._failed.add(Outcomes.failed(failed))
         self.is_broken = True
         return []
 
+    def _count_failures(self, ids: CommittedIds, failed: list[Root]) -> None:
+        for root in failed:
+            if root.why in BLAMELESS:
+                continue
+            key = ids.key(root.message_id)
+            self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
+        while len(self._failures) > MOST_FAILURES:
+            del self._failures[next(iter(self._failures))]
+
     def is_new(self, message_id: Any) -> bool:
         """Whether nothing is known of a message that is emitted."""
-        ids = self.ids
+        ids = self.looked_up
+        if ids is None:
+            return True
         try:
             return not (message_id in ids.last or message_id in self._failures or message_id in ids.restored)
         except TypeError:  # it cannot be hashed
@@ -105,14 +114,15 @@ class HeldOutcomes:
 
     def settles(self, root: Root, values: list[Any]) -> bool:
         """Whether an emit needs no execution: its message is part of a commit, or has failed too often."""
-        if not self.is_exactly_once:
+        ids = self.looked_up
+        if ids is None:
             return False
-        key = self.ids.key(root.message_id)
+        key = ids.key(root.message_id)
         failures = self._failures.get(key, 0)
         is_dead = self._most_replays is not None and failures > self._most_replays
         if is_dead:
             self._letters.append(DeadLetter(root.message_id, values, failures))
-        elif key not in self.ids:
+        elif key not in ids:
             return False
         self._complete.add(Outcomes.of([root]))
         return True
@@ -134,8 +144,10 @@ class HeldOutcomes:
         acked, self._marked = self._marked, Outcomes()
         self._letters = []
         if self.is_exactly_once:
-            for key in self.ids.remember(txid, acked.message_ids) & self._failures.keys():
-                del self._failures[key]
+            self.ids.remember(txid, acked.message_ids)
+        if self._failures and self.looked_up is not None:
+            for message_id in acked.message_ids:
+                self._failures.pop(self.looked_up.key(message_id), None)
         return acked
 
     def rollback(self) -> Outcomes:

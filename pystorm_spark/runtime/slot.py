@@ -28,6 +28,7 @@ from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
 from pystorm_spark.runtime.committed_ids import CommittedIds
+from pystorm_spark.runtime.committed_rows import CommittedRows
 from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
 from pystorm_spark.runtime.held_outcomes import HeldOutcomes
@@ -82,7 +83,7 @@ class Slot:
         self._rng = rng
         self._local_ports: dict[int, Port] = {}  # by task
         self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
-        self._committed_ids: dict[str, CommittedIds] = {}  # by spout
+        self._committed_ids: dict[str, CommittedIds | CommittedRows] = {}  # by spout
         self._timers = Timers()
         self._hooks: list[WorkerHook] = []  # those that have been started
         self.tasks: dict[int, Task] = {}
@@ -94,7 +95,7 @@ class Slot:
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
-        self.commits = Commits(plan, self.tasks, codec) if plan.committed_bolts else None
+        self.commits = Commits(plan, self.tasks) if plan.committed_bolts else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
         self._slow = False  # the last turn
@@ -114,9 +115,9 @@ class Slot:
             return None
         conf = self.plan.conf
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
-        spout = self.plan.specs[spout_id].component
-        batch_of = spout.batch_of if isinstance(spout, BatchSpout) else None
-        ids = self._committed_ids.setdefault(spout_id, CommittedIds(self.shop.codec, batch_of))
+        is_fed = isinstance(self.plan.specs[spout_id].component, BatchSpout)
+        made = CommittedRows() if is_fed else CommittedIds(spout_id, self.shop.codec)
+        ids = self._committed_ids.setdefault(spout_id, made)
         return HeldOutcomes(ids, is_exactly_once, conf["topology.max.replays"])
 
     def open(self, restored: Restored | None = None) -> None:

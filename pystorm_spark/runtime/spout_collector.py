@@ -51,7 +51,7 @@ class SpoutCollector(SpoutOutputCollector):
         self.why = ""  # the message that the spout is being told of has failed
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
         # With exactly-once some messages are not to be executed.
-        self._plainly = self.tracking and not (task.held is not None and task.held.is_exactly_once)
+        self._plainly = self.tracking and (task.held is None or task.held.looked_up is None)
 
     @compiled
     def emit(

@@ -76,7 +76,6 @@ class Checkpoint:
         self._place.check_lock()
         written: list[Written] = []
         schemas: dict[str, int] = {}
-        batches: dict[str, Any] = {}
         letters: list[dict[str, Any]] = []
         for reply in replies.values():
             if "unwritten" in reply:
@@ -84,14 +83,13 @@ class Checkpoint:
                 raise CheckpointError(reply["unwritten"])
             written.append(Written.from_plain(reply["written"]))
             schemas.update(reply["schemas"])
-            batches = {**reply["batches"], **{id_: batch for id_, batch in batches.items() if batch is not None}}
             letters += [{"time": time.time(), **letter} for letter in reply["letters"]]
         self._check_seen(written)
         if letters:
             self._place.add_letters(txid, letters)
         if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
             return False
-        self._log.commit(txid, written, schemas, batches)
+        self._log.commit(txid, written, schemas)
         for letter in letters:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
         return True

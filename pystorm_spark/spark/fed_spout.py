@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from pystorm_spark.errors import SerializationError, StormError, in_words
 from pystorm_spark.runtime.arrow_rows import ArrowRows
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.committed_rows import CommittedRows, RowId
 from pystorm_spark.runtime.held_outcomes import BLAMELESS
 from pystorm_spark.runtime.spout_collector import emit_numbered
 from pystorm_spark.spark.shelf import Shelf
@@ -32,7 +33,6 @@ DEAD_LOGGED = 10  # of one task and batch
 READ_ROWS = 512  # at once: few enough to be in the processor's cache until they are executed
 
 Between = Callable[[int, int], list[list[Any]]]  # the rows of a chunk from one up to another
-RowId = tuple[str, int, int, int]  # component, batch, partition, number of the row in it
 
 
 class Chunk(NamedTuple):
@@ -67,10 +67,11 @@ class FedSpout(BatchSpout):
 
     # The slot's process.
 
-    def connect(self, tell: Callable[..., None], forget_pending: Callable[[], None]) -> None:
+    def connect(self, tell: Callable[..., None], forget_pending: Callable[[], None], committed: CommittedRows) -> None:
         """There is a driver that feeds this task; `tell` sends it a message."""
         self._tell = tell
         self._forget_pending = forget_pending
+        self._committed = committed
         self._lock = Lock()
         self._codec = ValueCodec()
         self._round = 0
@@ -112,6 +113,7 @@ class FedSpout(BatchSpout):
         if self._left:  # rows of a round that was in vain: another row may have the same id now
             self._forget_pending()
         chunks = [(partition, part[number]) for partition, part, _ in sorted(found) for number in sorted(part)]
+        self._committed.begin(batch)
         self._begin(batch, round_, chunks)
 
     def dead_rows(self, round_: int) -> Shelf | None:
@@ -122,9 +124,6 @@ class FedSpout(BatchSpout):
         return self._dead
 
     # The spout.
-
-    def batch_of(self, message_id: RowId) -> int:
-        return message_id[1]
 
     def open(self, conf: Conf, context: TopologyContext, collector: SpoutOutputCollector) -> None:
         self._component = context.this_component_id
@@ -165,13 +164,21 @@ class FedSpout(BatchSpout):
         """Where rows come from, the number of the first, and the rows; some of a chunk at a time."""
         for partition, chunk in released:
             where = self._component, self._batch, partition
+            missing = self._committed.missing(self._batch, partition, chunk.first, chunk.first + chunk.rows)
+            committed = chunk.rows - sum(end - first for first, end in missing)
+            if committed:
+                self._settle(committed)
+            if not missing:
+                continue
             between, refused = chunk.opened(self._codec)
             size = READ_ROWS if not refused else 1
-            for first in range(0, chunk.rows, size):
-                if first in refused:
-                    self._refused((*where, chunk.first + first), None, refused[first])
-                else:
-                    yield where, chunk.first + first, between(first, min(first + size, chunk.rows))
+            for begin, end in missing:
+                for number in range(begin, end, size):
+                    at = number - chunk.first
+                    if at in refused:
+                        self._refused((*where, number), None, refused[at])
+                    else:
+                        yield where, number, between(at, min(at + size, end - chunk.first))
 
     def _row(self, row_id: RowId) -> list[Any]:
         """A row that was emitted before, as it came."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pystorm_spark.runtime.bolt_task import BoltTask
+from pystorm_spark.runtime.committed_rows import CommittedRows
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.spark.fed_spout import Chunk, FedSpout
@@ -20,7 +21,9 @@ class RowTasks:
         self._bolts: dict[int, KeepingBolt] = {}
         for task_id, task in slot.tasks.items():
             if isinstance(task, SpoutTask) and isinstance(task.spout, FedSpout):
-                task.spout.connect(tell, task.forget_pending)
+                committed = task.held.ids if task.held is not None else CommittedRows()
+                assert isinstance(committed, CommittedRows)
+                task.spout.connect(tell, task.forget_pending, committed)
                 self._spouts[task_id] = task.spout
             elif isinstance(task, BoltTask) and isinstance(task.bolt, KeepingBolt):
                 task.bolt.connect()

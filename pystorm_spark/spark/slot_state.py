@@ -91,7 +91,6 @@ class SlotState:
             answer = {
                 "written": self._side.write(txid, prepared.sections, prepared.acked, is_full).to_plain(),
                 "schemas": prepared.schemas,
-                "batches": prepared.batches,
                 "letters": [letter.to_plain() for letter in prepared.letters],
                 "rows": self._rows.prepared(txid),
             }

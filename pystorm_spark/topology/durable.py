@@ -91,11 +91,11 @@ class DurableBolt(WrappingBolt, CommittedBolt):
 
 
 class BatchSpout(Spout):
-    """A spout whose source gives a batch again as a whole until all of it is done: it may take several commits."""
+    """A spout whose source gives a batch again as a whole until all of it is done: it may take several commits.
 
-    @abstractmethod
-    def batch_of(self, message_id: Any) -> Any:
-        """Which batch a message belongs to; there is one at a time."""
+    Its message ids are (component, batch, partition, number of the row there). With exactly-once it leaves out what is
+    committed by itself.
+    """
 
     @abstractmethod
     def next_tuples(self, most: int) -> bool:

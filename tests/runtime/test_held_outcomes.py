@@ -15,7 +15,7 @@ def failed(*message_ids):
 def test_of_messages_that_have_failed_the_oldest_are_forgotten(monkeypatch):
     monkeypatch.setattr(held_outcomes, "MOST_FAILURES", 2)
     monkeypatch.setattr(held_outcomes.Outcomes, "failed", lambda roots: held_outcomes.Outcomes())
-    held = HeldOutcomes(CommittedIds(ValueCodec()), is_exactly_once=True, most_replays=1)
+    held = HeldOutcomes(CommittedIds("spout", ValueCodec()), is_exactly_once=True, most_replays=1)
 
     for message_id in ("a", "b", "a", "c"):
         held.keep([], failed(message_id))

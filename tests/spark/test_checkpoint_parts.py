@@ -13,7 +13,7 @@ def test_a_part_that_the_driver_does_not_find_is_told_with_what_would_do():
     plan, _ = plan_of(slots=1, tasks=1, pending=10, guarantee="at-least-once")
     checkpoint = SimulatedCheckpoint(plan, FaultyFiles(), world=None)
     written = Written((Part("part-1-0.part", 10, b"", (), True),), ())
-    reply = {"written": written.to_plain(), "schemas": {}, "letters": [], "rows": {}, "batches": {}}
+    reply = {"written": written.to_plain(), "schemas": {}, "letters": [], "rows": {}}
 
     with pytest.raises(CheckpointError, match="a folder that the driver and all executors share"):
         checkpoint.commit(1, {0: reply})

@@ -5,6 +5,7 @@ import pytest
 from pystorm_spark import LocalCluster, TopologyBuilder
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.committed_rows import CommittedRows
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
 from pystorm_spark.runtime.room import QUEUED
 from pystorm_spark.spark.fed_spout import Chunk, FedSpout
@@ -28,7 +29,8 @@ class Fed:
         self.told = []
         self.spout = FedSpout(["n"])
         self.forgotten = 0
-        self.spout.connect(lambda kind, **content: self.told.append((kind, content)), self.forget)
+        self.committed = CommittedRows()
+        self.spout.connect(lambda kind, **content: self.told.append((kind, content)), self.forget, self.committed)
         self.collector = RecordingCollector()
         self.collector.why = "bolt:1 failed it"
         self.spout.open({"topology.max.replays": max_replays}, Context, self.collector)
@@ -174,6 +176,29 @@ def test_what_is_pending_of_a_round_in_vain_is_forgotten(fed):
 
     assert fed.forgotten == 1
     assert fed.emitted() == [(("rows", 0, 0, 0), [2])]
+
+
+def test_rows_that_are_committed_are_done_and_not_emitted_again(fed):
+    fed.committed.remember(1, [("rows", 4, 0, number) for number in (1, 2, 9, 11)])
+    fed.spout.stage(1, 0, 100, 0, packed([0], [1], [2], [3]))
+    fed.spout.stage(1, 0, 100, 1, packed([9], first=9))
+    fed.spout.stage(1, 0, 100, 2, packed([10], [11], [12], first=10))
+    fed.spout.release(4, 1, [(0, 100, 3)])
+
+    emitted = fed.emitted()
+    fed.spout.acked([row_id for row_id, _ in emitted])
+
+    assert emitted == [(("rows", 4, 0, number), [number]) for number in (0, 3, 10, 12)]
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+
+
+def test_a_batch_that_is_committed_as_a_whole_is_done_at_once(fed):
+    fed.committed.remember(1, [("rows", 4, 0, 0), ("rows", 4, 0, 1)])
+    fed.spout.stage(1, 0, 100, 0, packed([0], [1]))
+    fed.spout.release(4, 1, [(0, 100, 1)])
+
+    assert fed.emitted() == []
+    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])

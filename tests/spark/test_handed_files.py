@@ -167,7 +167,7 @@ def test_what_slots_commit_and_merge_is_restored_by_other_slots(handed, files):
     for txid in range(1, 12):
         changes = {A: packb([txid, "a"]), B: packb([txid, "b"])}
         written = [side.write(txid, {task: changes[task]}, {}, False) for side, task in zip(sides, (A, B), strict=True)]
-        log.commit(txid, written, {}, batches={})
+        log.commit(txid, written, {})
         for side in sides:
             side.settle()
             side.merge()

@@ -476,9 +476,11 @@ def test_the_checkpoint_of_another_topology_is_refused(start, kept, folder):
         start().submit_topology("other", None, counting(Source()))
 
 
-def test_a_checkpoint_of_a_newer_version_is_refused(start, kept, monkeypatch):
-    monkeypatch.setattr("pystorm_spark.checkpoint.envelope.FORMAT_VERSION", 0)
-    refused(start, "has format version 1; this pystorm-spark reads up to 0: use the newer one that wrote it")
+def test_a_checkpoint_of_another_version_is_refused(start, kept, monkeypatch):
+    monkeypatch.setattr("pystorm_spark.checkpoint.envelope.FORMAT_VERSION", 1)
+    refused(start, "has format version 2; this pystorm-spark reads version 1: use the newer one that wrote it")
+    monkeypatch.setattr("pystorm_spark.checkpoint.envelope.FORMAT_VERSION", 3)
+    refused(start, "has format version 2; this pystorm-spark reads version 3: use the older one that wrote it")
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702], ids=oct)
