@@ -21,7 +21,10 @@ from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import ProcessId, machine, parent_of, process_id
 from pystorm_spark.spark.wire import Address
 
-_SECRET_FREE = ("-m", "pystorm_spark.spark.slot_process")  # what shows in a list of processes
+# Python puts the folder that a process works in before all others that it imports from: another copy of this package
+# may be in it.
+START = 'import sys; "" in sys.path[:1] and sys.path.pop(0); from pystorm_spark.spark.slot_process import main; main()'
+_SECRET_FREE = ("-c", START)  # what shows in a list of processes
 # A thread that has not yet spoken with the JVM finds nobody to connect to when that is gone.
 SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
 CAUSED_BY = "Caused by: "  # as Java tells it

@@ -447,7 +447,3 @@ def main() -> None:
     sys.stderr = PrintsToDriver(process, logging.WARNING)
     process.run()
     os._exit(0)  # threads of user code must not keep the process
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,17 @@
 """Placing: what is said when a slot cannot be started, and where the driver waits for slots."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pystorm_spark.spark.placing import reason
+from pystorm_spark.spark.placing import START, reason
 from pystorm_spark.spark.session import driver_hosts
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -22,6 +26,18 @@ def test_a_process_that_cannot_be_started_is_an_error_at_once(command, folder, t
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
     assert f"cannot be started: [Errno 2] No such file or directory: '{told}'" in done.stderr
+
+
+def test_a_slot_is_not_made_of_another_copy_of_the_package_in_the_folder_it_works_in(tmp_path):
+    (tmp_path / "pystorm_spark").mkdir()
+    (tmp_path / "pystorm_spark" / "__init__.py").write_text("raise ImportError('another copy')")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", START]
+
+    done = subprocess.run(command, cwd=tmp_path, env=environ, input="", capture_output=True, text=True, timeout=60)
+
+    assert "another copy" not in done.stderr
+    assert "msgpack" in done.stderr  # it has come to what it is told on its standard input
 
 
 FAILED_JOB = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
