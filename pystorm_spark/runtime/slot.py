@@ -15,9 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from threading import get_ident
-from typing import Any
-
-import cloudpickle
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.core import CORE
@@ -27,25 +24,17 @@ from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
-from pystorm_spark.runtime.committed_ids import CommittedIds
-from pystorm_spark.runtime.committed_rows import CommittedRows
-from pystorm_spark.runtime.components import load_component
-from pystorm_spark.runtime.frames import Frame, Outbox, TupleBuffer
-from pystorm_spark.runtime.held_outcomes import HeldOutcomes
+from pystorm_spark.runtime.frames import Frame, Outbox
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.runtime.router import Port, Route, Subscription
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
+from pystorm_spark.runtime.wiring import Wiring
 from pystorm_spark.runtime.workshop import Workshop
-from pystorm_spark.topology.component import Spout
-from pystorm_spark.topology.context import TopologyContext
-from pystorm_spark.topology.durable import BatchSpout
-from pystorm_spark.topology.grouping import CustomGrouping
 from pystorm_spark.topology.hooks import WorkerHook
-from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tuple
+from pystorm_spark.topology.tuple import Tuple
 
 log = logging.getLogger(__name__)
 
@@ -79,16 +68,10 @@ class Slot:
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self.outbox = Outbox(rng, codec)
         self.shop = Workshop(clock, self.outbox, codec)
-        self._packs_all: bool = plan.conf["topology.testing.always.try.serialize"]
-        self._rng = rng
-        self._local_ports: dict[int, Port] = {}  # by task
-        self._keys: dict[tuple[GlobalStreamId, str], dict[Any, int]] = {}  # by source and subscriber, see Subscription
-        self._committed_ids: dict[str, CommittedIds | CommittedRows] = {}  # by spout
+        self._wiring = Wiring(plan, number, self.shop, rng)
         self._timers = Timers()
         self._hooks: list[WorkerHook] = []  # those that have been started
-        self.tasks: dict[int, Task] = {}
-        for task_id in plan.tasks_in(number):
-            self.tasks[task_id] = self._make_task(task_id, components)
+        self.tasks: dict[int, Task] = self._wiring.make_tasks(components)
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
         self._turned = list(self.bolts)  # all but those that have threads of their own
         self._aside: dict[int, tuple[BoltTask, Callable[[], None]]] = {}  # those, by thread, and what wakes it
@@ -100,25 +83,7 @@ class Slot:
         self._round_emitted = 0
         self._slow = False  # the last turn
 
-    # Making.
-
-    def _make_task(self, task_id: int, components: Mapping[str, bytes]) -> Task:
-        id_ = self.plan.component_of[task_id]
-        component = load_component(id_, components[id_])
-        conf = self.plan.confs[id_]
-        if isinstance(component, Spout):
-            return SpoutTask(task_id, id_, conf, self.shop, component, self._rng, self._held_outcomes(id_))
-        return BoltTask(task_id, id_, conf, self.shop, component)
-
-    def _held_outcomes(self, spout_id: str) -> HeldOutcomes | None:
-        if spout_id not in self.plan.committed_spouts:
-            return None
-        conf = self.plan.conf
-        is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
-        is_fed = isinstance(self.plan.specs[spout_id].component, BatchSpout)
-        made = CommittedRows() if is_fed else CommittedIds(spout_id, self.shop.codec)
-        ids = self._committed_ids.setdefault(spout_id, made)
-        return HeldOutcomes(ids, is_exactly_once, conf["topology.max.replays"])
+    # Beginning.
 
     def open(self, restored: Restored | None = None) -> None:
         """Open every component, bolts first; an error names the component, and what was opened is closed again.
@@ -133,8 +98,7 @@ class Slot:
         try:
             self._start_hooks()
             for task in [*self.bolts, *self.spouts]:
-                task.context = self._context(task)
-                task.connect(self._routes(task))
+                self._wiring.connect(task)
                 self._open(task)
                 opened.append(task)
         except BaseException:
@@ -162,59 +126,6 @@ class Slot:
         except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
             told = f"{task.starting()} of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}"
             raise StormError(told) from exc
-
-    def _context(self, task: Task) -> TopologyContext:
-        plan = self.plan
-        worker = (self.number, plan.tasks_in(self.number))
-        return TopologyContext(
-            plan.topology, task.conf, plan.storm_id, task.task_id, self._visible_tasks(task), worker, task
-        )
-
-    def _visible_tasks(self, task: Task) -> dict[str, list[int]]:
-        tasks = self.plan.user_tasks
-        system = task.component_id not in tasks
-        return {**tasks, task.component_id: self.plan.tasks[task.component_id]} if system else tasks
-
-    def _routes(self, task: Task) -> dict[str, Route]:
-        java = self.plan.conf["topology.fields.grouping.hash"] == "java"
-        routes = {}
-        for stream_id, stream in self.plan.outputs_of(task.component_id).items():
-            origin = Origin(task.component_id, task.task_id, stream_id, stream.fields)
-            routes[stream_id] = Route(origin, self._subscriptions(task, origin), self._rng, java)
-        return routes
-
-    def _subscriptions(self, task: Task, origin: Origin) -> list[Subscription]:
-        source = GlobalStreamId(origin.component, origin.stream)
-        found = []
-        for spec, grouping in self.plan.subscribers.get(source, ()):
-            targets = self.plan.tasks[spec.id]
-            ports = [self._port(target, origin) for target in targets]
-            chooser = None
-            if isinstance(grouping, CustomGrouping):
-                chooser = _prepared(grouping.chooser, spec.id, task.context, source, targets)
-            keys = self._keys.setdefault((source, spec.id), {})
-            found.append(Subscription(spec.id, grouping, ports, keys, chooser))
-        return found
-
-    def _port(self, target: int, origin: Origin) -> Port:
-        task = self.tasks.get(target)
-        if task is None:
-            return Port(target, buffer=TupleBuffer(target, origin.task, origin.stream))
-        assert isinstance(task, BoltTask)
-        port = self._local_ports.get(target)
-        if port is None:  # all sources share it: with many tasks there would be too many for the processor's cache
-            append = task.inbox.append
-            put = self._serializing(append, task) if self._packs_all else append
-            port = Port(target, put, is_plain=not self._packs_all)
-            self._local_ports[target] = port
-        return port
-
-    def _serializing(self, append: Callable[[Tuple], None], task: Task) -> Callable[[Tuple], None]:
-        def append_copy(tup: Tuple) -> None:
-            (tup.values,) = self.shop.codec.unpack_rows(task.packed(tup._origin, tup.values), 1)
-            append(tup)
-
-        return append_copy
 
     # Timers.
 
@@ -465,16 +376,3 @@ class Slot:
             except BaseException:  # SystemExit and the like of user code are failures, never an end
                 log.exception("shutdown of the worker hook %s", type(hook).__name__)
         self._hooks.clear()
-
-
-def _prepared(chooser: Any, bolt_id: str, context: TopologyContext, source: GlobalStreamId, targets: list[int]) -> Any:
-    """A copy of the user's own grouping, for one task that emits on `source`."""
-    try:
-        copied = cloudpickle.loads(cloudpickle.dumps(chooser))
-        copied.prepare(context, source, list(targets))
-    except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
-        raise StormError(
-            f"prepare of the custom grouping {type(chooser).__name__} of bolt {bolt_id!r} on stream "
-            f"{source.stream_id!r} of {source.component_id!r} raised {in_words(exc)}"
-        ) from exc
-    return copied
