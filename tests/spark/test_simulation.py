@@ -36,6 +36,9 @@ FOUND = {
     "two processes are started for one slot": Scenario(
         1, 2, 5, near=False, faults=(Fault("double", "place", 0, 0, 7.0),)
     ),
+    "a commit is being made when all is quiet": Scenario(
+        3, 3, 8, delay_secs=0.2, near=False, seed=351, guarantee="at-least-once", failing=(2, 5)
+    ),
     "a late process comes while its slot is about to be started again": Scenario(
         1,
         2,

@@ -274,8 +274,8 @@ class Simulation:
             self._check_files()
 
     def _check_files(self):
-        """Each file is needed, or was merged by a slot that lives, for the next commit."""
-        waiting = {process._state.merged() for process in self.living()}
+        """Each file is needed, or waits for the next commit in a slot that lives."""
+        waiting = set().union(*(process._state.for_next_commit() for process in self.living()))
         assert self._keeper.unneeded() <= waiting, f"nobody needs {self._keeper.unneeded() - waiting}"
 
     def _check_error(self, exc):

@@ -91,9 +91,12 @@ class SimulatedState(SlotState):
         self._process = process
         self._writer, self._merger = Later(process), Later(process)
 
-    def merged(self):
-        """The file that waits for the next commit, if there is one."""
-        return self._side._merged[1].name if self._side._merged is not None else None
+    def for_next_commit(self):
+        """The files that this slot has written, or merged, for a commit that is being made or comes next."""
+        side = self._side
+        proposed = side._proposed.parts if side._proposed is not None else ()
+        merged = side._merged[1:] if side._merged is not None else ()
+        return {part.name for part in (*proposed, *merged)}
 
     def rest(self, txid, asked):
         self._process.passes("resting")
