@@ -43,7 +43,7 @@ class LocalCommits:
         self._check_lock = check_lock
         self._failures = 0
         self._is_held_up = False  # the last commit could not be written
-        self._merger = ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{name}-merges")
+        self._merger = self._new_merger()
         self.due = math.inf  # of the next commit
         self.has_committed = False  # since the slot was opened
 
@@ -57,10 +57,14 @@ class LocalCommits:
 
     def open(self, slot: Slot) -> None:
         """Open `slot` with what the last commit holds."""
-        self._side = SlotCheckpoint(self._files, 0, self._log.assignment(0), ValueCodec())
+        self._merger.shutdown()  # what the slot before this one has begun ends, and leaves nothing
+        self._merger = self._new_merger()
+        self._log.forget(0)
+        self._side = side = SlotCheckpoint(self._files, 0, self._log.assignment(0), ValueCodec())
         commits = _of(slot)
-        sections = self._side.sections(commits.tasks())
-        slot.open(Restored(sections, self._side.schemas, self._side.acked(commits.spouts())))
+        sections = side.sections(commits.tasks())
+        slot.open(Restored(sections, side.schemas, side.acked(commits.spouts())))
+        self._merger.submit(self._merge, side)
         self.due = math.inf
         self.has_committed = False
 
@@ -160,6 +164,9 @@ class LocalCommits:
         log.warning("%s: all that has happened since the last commit is taken back", why)
         slot.reset()
         self.due = math.inf
+
+    def _new_merger(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{self._name}-merges")
 
     def _merge(self, side: SlotCheckpoint) -> None:
         try:

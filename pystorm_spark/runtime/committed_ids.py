@@ -8,6 +8,8 @@ from typing import Any
 from pystorm_spark.errors import StormError, shown
 from pystorm_spark.runtime.codec import RefusedValueError, ValueCodec
 
+PLAIN = frozenset({type(None), bool, int, str, bytes})  # equal to their copies, all of them
+
 
 class CommittedIds:
     """The message ids of one spout that are committed, with exactly-once.
@@ -36,6 +38,10 @@ class CommittedIds:
             packed = self._codec.pack(message_ids)
         except RefusedValueError as exc:
             raise StormError(f"{told}: {shown(message_ids[exc.index])} cannot be kept, {exc.why}") from exc
+        for message_id in _odd(message_ids):
+            (copy,) = self._codec.unpack_rows(self._codec.pack([message_id]), 1)[0]
+            if self.key(copy) != self.key(message_id):
+                raise StormError(f"{told}: {shown(message_id)} is not equal to a copy of itself")
         if self._codec.defines_classes(packed) and not all(map(self._codec.knows_again, message_ids)):
             raise StormError(f"{told}: their class is defined in the main program or in a function, not in a module")
         return packed
@@ -54,12 +60,30 @@ class CommittedIds:
         """What stands for a message id in a set or a dict."""
         try:
             hash(message_id)
+            return message_id
         except TypeError:
-            return self._codec.pack([message_id])
-        return message_id
+            pass
+        if isinstance(message_id, dict):
+            return dict, frozenset((key, self.key(value)) for key, value in message_id.items())
+        if isinstance(message_id, (list, tuple)):
+            return type(message_id), tuple(map(self.key, message_id))
+        if isinstance(message_id, set):
+            return set, frozenset(message_id)
+        return self._codec.pack([message_id])
 
     def _keys(self, message_ids: list[Any]) -> set[Any]:
         try:
             return set(message_ids)
         except TypeError:
             return set(map(self.key, message_ids))
+
+
+def _odd(message_ids: list[Any]) -> list[Any]:
+    """Those that may not be equal to their copies."""
+    if PLAIN.issuperset(map(type, message_ids)):
+        return []
+    return [
+        id_
+        for id_ in message_ids
+        if type(id_) not in PLAIN and not (type(id_) is tuple and PLAIN.issuperset(map(type, id_)))
+    ]

@@ -42,8 +42,9 @@ class SlotState:
         self._draining: int | None = None  # the question that is answered when nothing is in flight
 
     def restored(self) -> Restored:
-        """What the tasks begin with."""
+        """What the tasks begin with. What earlier runs have left to be merged is: one may be too short for it."""
         side, commits = self._side, self._commits
+        self._merger.submit(self._merge)
         return Restored(side.sections(commits.tasks()), side.schemas, side.acked(commits.spouts()))
 
     def look(self) -> None:
@@ -113,10 +114,14 @@ class SlotState:
             self._tell("done", asked=asked)
 
     def read(self, component: str, key: bytes | None, asked: int) -> None:
-        """Tell what the last commit holds for a key, or for all."""
+        """Tell what the last commit holds for a key, or for all, or why that cannot be told."""
         codec = ValueCodec()
-        wanted = None if key is None else codec.unpack_rows(key, 1)[0][0]
-        found = codec.pack([self._commits.read(component, wanted) if self._slot.is_open else {}])
+        try:
+            wanted = None if key is None else codec.unpack_rows(key, 1)[0][0]
+            found = codec.pack([self._commits.read(component, wanted) if self._slot.is_open else {}])
+        except Exception as exc:  # of user code: classes say how their objects are packed, and whether they are equal
+            self._tell("done", asked=asked, failed=in_words(exc))
+            return
         self._tell("done", asked=asked, size=len(found), found=found if len(found) <= READ_LIMIT else None)
 
     def before_reset(self, committed: int, acked: list[Any] | None) -> None:

@@ -216,6 +216,9 @@ class Slots:
                 raise StormError(
                     f"the state of {component!r} cannot be read now, slots {silent} do not answer: try again"
                 )
+        failed = [reply["failed"] for reply in question.replies.values() if "failed" in reply]
+        if failed:
+            raise StormError(f"the state of {component!r} cannot be read: {failed[0]}")
         too_much = {slot: reply["size"] for slot, reply in question.replies.items() if reply["found"] is None}
         if too_much:
             slot, size = too_much.popitem()

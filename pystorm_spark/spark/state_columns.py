@@ -19,6 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pystorm_spark.runtime.hashing import unwrapped
+
 Kind = type | None
 
 _COLUMNS: dict[type, DataType] = {
@@ -73,6 +75,7 @@ def _as_json(value: Any) -> str | None:
 
 
 def _jsonable(value: Any) -> Any:
+    value = unwrapped(value)
     if isinstance(value, Mapping):
         return _jsonable_mapping(value)
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -50,10 +50,7 @@ class StatefulBolt(Bolt):
         """The state is about to go back to the last commit; then the same object holds what that held."""
 
     def migrate_state(self, state: KeyValueState[Any, Any], version: int) -> None:
-        """Bring values of an older `state_version` up to this one; called before `init_state`.
-
-        Also after a rollback, as long as there was no commit since: the state is of the older version then, again.
-        """
+        """Bring values of an older `state_version` up to this one; called before `init_state`, once."""
         raise CheckpointError(
             f"the state of {type(self).__name__} is of version {version}, and its state_version is "
             f"{self.state_version}; define migrate_state(state, version) to bring it up"
@@ -84,19 +81,13 @@ class StatefulBoltExecutor(DurableBolt):
         self.starting = "restore"
         self._state: KeyValueState[Any, Any] = KeyValueState(codec)
         self._state.restore(sections)
-        self._older_version = schema_version if schema_version != self.schema_version else None
         self.starting = "migrate_state"
-        self._migrate()
-        migrated = self._state.changes()
+        if schema_version not in (None, self.schema_version):
+            self.wrapped.migrate_state(self._state, schema_version)
         self.starting = "init_state"
         self.wrapped.init_state(self._state)
-        # `init_state` is called once, so what it has put is kept until a commit holds it.
-        self._begun = self._state.changes(since=migrated)
-
-    def _migrate(self) -> None:
-        """Bring values up that the last commit holds as they were of old."""
-        if self._older_version is not None:
-            self.wrapped.migrate_state(self._state, self._older_version)
+        # Both are called once, so what they have put is kept until a commit holds it.
+        self._begun = self._state.changes()
 
     def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
         self.wrapped.pre_prepare(txid)
@@ -107,7 +98,6 @@ class StatefulBoltExecutor(DurableBolt):
             self.wrapped.pre_commit(txid)
         finally:
             self._state.commit()
-            self._older_version = None
             self._begun = {}
 
     def rollback(self) -> None:
@@ -115,7 +105,6 @@ class StatefulBoltExecutor(DurableBolt):
             self.wrapped.pre_rollback()
         finally:
             self._state.rollback()
-            self._migrate()
             self._state.redo(self._begun)
 
     def has_changed(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from msgpack import ExtType, Packer, unpackb
@@ -56,7 +55,7 @@ class KeyValueState(Generic[K, V]):
     def get(self, key: K, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
         value = self._find(key)
-        return default if value is _MISSING else self._given(value)
+        return default if value is _MISSING else self._given(key, value)
 
     @compiled
     def put(self, key: K, value: V) -> None:
@@ -119,7 +118,7 @@ class KeyValueState(Generic[K, V]):
         value = self._find(key)
         if value is _MISSING:
             raise KeyError(key)
-        return self._given(value)
+        return self._given(key, value)
 
     __setitem__ = put
 
@@ -180,9 +179,9 @@ class KeyValueState(Generic[K, V]):
         self._changed, self._prepared = {}, {}
         self._size = len(self._committed)
 
-    def changes(self, since: Mapping[Any, Any] = MappingProxyType({})) -> dict[Any, Any]:
-        """What has changed since the last prepare, as it is kept; without what was so in earlier changes, `since`."""
-        return {key: kept for key, kept in self._changed.items() if since.get(key, _UNKNOWN) is not kept}
+    def changes(self) -> dict[Any, Any]:
+        """What has changed since the last prepare, as it is kept."""
+        return dict(self._changed)
 
     def redo(self, changes: Mapping[Any, Any]) -> None:
         """Make changes once more."""
@@ -196,7 +195,7 @@ class KeyValueState(Generic[K, V]):
 
     def committed_value(self, key: Any) -> Any:
         """What the last commit holds for `key`; None if it holds nothing."""
-        return self._given(self._committed.get(key))
+        return self._given(key, self._committed.get(key))
 
     # Layers.
 
@@ -252,15 +251,20 @@ class KeyValueState(Generic[K, V]):
         except SerializationError as exc:
             raise SerializationError(f"{what} {key!r} cannot be kept in the state: {exc}; {KEPT}") from exc
 
-    def _given(self, kept: Any) -> Any:
-        return self._unpacked(kept) if type(kept) is Packed else kept
+    def _given(self, key: Any, kept: Any) -> Any:
+        if type(kept) is not Packed:
+            return kept
+        try:
+            return self._unpacked(kept)
+        except SerializationError as exc:
+            raise SerializationError(f"the value for key {key!r} of the state cannot be read: {exc}") from exc
 
     def _unpacked(self, packed: bytes) -> Any:
         return self._codec.unpack_rows(bytes(packed), 1)[0][0]
 
     def _pairs(self, kept: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
         for key, value in kept.items():
-            yield key, self._given(value)
+            yield key, self._given(key, value)
 
 
 State = KeyValueState  # Storm's name for any kind of state

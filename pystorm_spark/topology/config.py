@@ -224,7 +224,13 @@ def _check_together(conf: Mapping[str, object], where: str) -> None:
             f"topology.enable.message.timeouts is False: a lost tuple would stay pending and stall its spout for ever; "
             f"allow timeouts, or set topology.max.spout.pending to null"
         )
-    if conf.get("topology.state.guarantee") == "exactly-once" and conf.get("topology.acker.executors") == 0:
+    is_exactly_once = conf.get("topology.state.guarantee") == "exactly-once"
+    if is_exactly_once and conf.get("topology.enable.message.timeouts") is False and not where:
+        logger.warning(
+            "topology.enable.message.timeouts is False while topology.state.guarantee is 'exactly-once': a tuple that "
+            "is never acked or failed holds up all commits for ever"
+        )
+    if is_exactly_once and conf.get("topology.acker.executors") == 0:
         raise InvalidConfigError(
             f"{where}topology.state.guarantee is 'exactly-once' while topology.acker.executors is 0: without acking "
             f"nobody knows what has failed; set topology.acker.executors to null"

@@ -1,5 +1,7 @@
 """State on every engine: when it is committed, what is acked by it, and how it goes back."""
 
+import pytest
+
 from pystorm_spark import StormError
 from pystorm_spark.state import StatefulBolt
 from tests.behaviour.engine import advance, chain, component, run, run_until_idle
@@ -44,6 +46,30 @@ class Count(StatefulBolt):
 
 def count(cluster):
     return cluster.read_state("topology", "a")
+
+
+class UnreadableError(Exception):
+    """Packs, and does not unpack: it is made anew of its text alone."""
+
+    def __init__(self, word, why):
+        super().__init__(f"{word} {why}")
+
+
+class KeepsUnreadable(Count):
+    def execute(self, tup):
+        self.state.put(tup[0], UnreadableError(tup[0], "it is so") if tup[0] == "b" else 1)
+        self.collector.ack(tup)
+
+
+def test_a_value_that_cannot_be_read_is_an_error_of_whoever_reads_it_alone(cluster):
+    run(cluster, chain(Rows(WORDS), KeepsUnreadable()), SOON)
+    advance(cluster, 1)
+
+    for key in ("b", None):
+        with pytest.raises(StormError, match=r"the value for key 'b' of the state cannot be read: .*TypeError"):
+            cluster.read_state("topology", "a", key)
+    assert cluster.read_state("topology", "a", "c") == 1
+    assert noted("calls").count("prepare") == 1
 
 
 def test_a_state_is_committed_and_the_spout_is_told(cluster):

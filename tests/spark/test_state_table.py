@@ -6,6 +6,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 
+import numpy
 import pytest
 
 from pystorm_spark import CheckpointError, LocalCluster, TopologyBuilder, load_state
@@ -45,6 +46,12 @@ def shown(*values):
     """The type of the column that holds `values`, and how they look in it."""
     column, as_column = column_of({kind_of(value) for value in values})
     return column.simpleString(), [as_column(value) for value in values]
+
+
+def test_values_of_numpy_are_json_of_what_they_hold():
+    assert shown(numpy.int64(5), numpy.bool_(True)) == ("string", ["5", "true"])
+    _, (text,) = shown({"all": numpy.arange(2000).reshape(2, 1000)})
+    assert json.loads(text) == {"all": [list(range(1000)), list(range(1000, 2000))]}
 
 
 @pytest.mark.parametrize(

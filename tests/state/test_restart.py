@@ -8,10 +8,13 @@ import threading
 import pytest
 
 from pystorm_spark import Bolt, CheckpointError, LocalCluster, NotAliveError, StormError, TopologyBuilder, is_tick
+from pystorm_spark.checkpoint import merging
 from pystorm_spark.checkpoint.envelope import CHECKSUM_BYTES
 from pystorm_spark.checkpoint.files import PosixFiles
+from pystorm_spark.local import commits as local_commits
 from pystorm_spark.testing import CaptureBolt, FeederSpout
 from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, counting
+from tests.state.crash_sweep import AtOnce
 
 GUARANTEES = pytest.mark.parametrize("conf", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
 
@@ -210,6 +213,44 @@ def test_a_rebalance_keeps_the_state(start):
     assert count(cluster) == {"a": 2, "b": 1}
 
 
+@pytest.fixture
+def merged_at_once(monkeypatch):
+    """Parts are merged at the moment at which a thread is told to."""
+    monkeypatch.setattr(local_commits, "ThreadPoolExecutor", AtOnce)
+
+
+def test_runs_of_one_commit_each_do_not_pile_up_files(start, folder, merged_at_once):
+    source = Source()
+    for _ in range(40):
+        source.add("a")
+        run(start(), source)
+    assert restored(source) == {"a": 39}
+    assert len(os.listdir(folder / "words" / "state")) < 20
+
+
+class RaisesAtEachNewCrash(Count):
+    def execute(self, tup):
+        crash = "crashed", tup["word"]
+        if tup["word"].startswith("crash") and crash not in self.source.calls:
+            self.source.calls.append(crash)
+            raise ValueError("once for each")
+        super().execute(tup)
+
+
+def test_what_a_slot_has_merged_in_vain_does_not_stay(start, folder, merged_at_once, monkeypatch):
+    monkeypatch.setattr(merging, "FEWEST", 2)
+    source, cluster = Source("a"), start()
+    run(cluster, source, {"topology.bolt.on.error": "restart"}, bolt=RaisesAtEachNewCrash(source))
+    for number in range(10):
+        source.add("a")
+        cluster.advance_time(2)
+        source.add(f"crash {number}")
+        cluster.advance_time(2)
+    merged = list((folder / "words" / "state").glob("merged-*"))
+    assert len(merged) <= 3  # of the last two commits, and for the next one
+    assert count(cluster)["a"] == 11
+
+
 def test_a_slot_that_crashes_begins_with_the_last_commit(cluster):
     source = Source("a")
     run(cluster, source, {"topology.bolt.on.error": "restart"}, bolt=RaisesOnce(source))
@@ -369,7 +410,7 @@ def test_a_state_of_an_older_version_is_brought_up_once(start):
     assert source.calls.count(("migrate_state", 1)) == 1
 
 
-def test_a_state_that_goes_back_before_its_first_commit_is_brought_up_again(start):
+def test_a_state_that_goes_back_before_its_first_commit_stays_brought_up(start):
     source = Source("a")
     run(start(), source)
     source.add("bad", "a")
@@ -379,7 +420,7 @@ def test_a_state_that_goes_back_before_its_first_commit_is_brought_up_again(star
     source.add("bad", "a")
     cluster.advance_time(1)
     assert count(cluster) == {"a": [3]}
-    assert source.calls.count(("migrate_state", 1)) == 2
+    assert source.calls.count(("migrate_state", 1)) == 1
 
 
 def test_what_migrate_state_raises_is_raised_by_the_submit_in_its_name(start):
