@@ -24,6 +24,7 @@ from pystorm_spark.spark.wire import Address
 # Python puts the folder that a process works in before all others that it imports from: another copy of this package
 # may be in it.
 START = 'import sys; "" in sys.path[:1] and sys.path.pop(0); from pystorm_spark.spark.slot_process import main; main()'
+Started = tuple[int, "ProcessId | None"]  # a slot, and its process where that is on the driver's machine
 _SECRET_FREE = ("-c", START)  # what shows in a list of processes
 # A thread that has not yet spoken with the JVM finds nobody to connect to when that is gone.
 SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
@@ -49,12 +50,11 @@ class Launch:
     def __repr__(self) -> str:
         return f"Launch(control={self.control})"  # the token is shown nowhere
 
-    def __call__(self, slots: Iterable[int]) -> Iterator[int]:
+    def __call__(self, slots: Iterable[int]) -> Iterator[Started]:
         for slot in slots:
-            self._start(slot)
-            yield slot
+            yield self._start(slot)
 
-    def _start(self, slot: int) -> None:
+    def _start(self, slot: int) -> Started:
         at_home = home() == self.home
         # Elsewhere Spark has brought the files of `--py-files`, and the Python worker knows where to.
         path = list(self.driver_path) if at_home else [os.path.abspath(entry) for entry in sys.path if entry]
@@ -71,24 +71,27 @@ class Launch:
             "log_level": self.log_level,
         }
         environ = {**os.environ, **(self.driver_environ if at_home else {}), "PYTHONPATH": os.pathsep.join(path)}
-        _spawn([sys.executable, *_SECRET_FREE], environ, self.driver_folder if at_home else None, msgpack.packb(spec))
+        folder = self.driver_folder if at_home else None
+        pid = _spawn([sys.executable, *_SECRET_FREE], environ, folder, msgpack.packb(spec))
+        return slot, process_id(pid) if at_home else None
 
 
-def place(sc: SparkContext, launch: Launch, slots: Sequence[int], first: int) -> RDD[int] | None:
-    """Start the processes of `slots`; they report to the driver by themselves.
+def place(
+    sc: SparkContext, launch: Launch, slots: Sequence[int], first: int
+) -> tuple[dict[int, ProcessId], RDD[Started] | None]:
+    """Start the processes of `slots`; they report to the driver by themselves. Those that are on its machine.
 
-    They are spread over the executors, beginning with the one that `first` stands for. What is returned keeps a block
-    in each executor that has got a slot: dynamic allocation does not take it for idle, until this is unpersisted.
+    They are spread over the executors, beginning with the one that `first` stands for. The RDD that is returned keeps a
+    block in each executor that has got a slot: dynamic allocation does not take it for idle, until it is unpersisted.
     """
     try:
         found = executors(sc)
         if not found:
-            sc.parallelize(slots, len(slots)).mapPartitions(launch).collect()
-            return None
-        wanted = [(slot, found[(first + slot) % len(found)]) for slot in slots]
-        placed = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
-        placed.collect()
-        return placed
+            placed, pin = sc.parallelize(slots, len(slots)).mapPartitions(launch), None
+        else:
+            wanted = [(slot, found[(first + slot) % len(found)]) for slot in slots]
+            placed = pin = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
+        return {slot: process for slot, process in placed.collect() if process is not None}, pin
     except SPARK_ERRORS as exc:
         raise StormError(f"Spark could not start slots {list(slots)}: {reason(exc)}") from exc
 
@@ -174,28 +177,35 @@ def _own_host(control: Address) -> str:
         return str(probe.getsockname()[0])
 
 
-def _spawn(argv: list[str], environ: dict[str, str], folder: str | None, spec: bytes) -> None:
-    """Start a process that is nobody's child: it outlives the Spark task, and leaves no zombie."""
+def _spawn(argv: list[str], environ: dict[str, str], folder: str | None, spec: bytes) -> int:
+    """Start a process that is nobody's child: it outlives the Spark task, and leaves no zombie. Its number."""
     reader, writer = os.pipe()
     failed, tell_failure = os.pipe()
+    numbers, tell_number = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
-            if os.fork():
+            grandchild = os.fork()
+            if grandchild:
+                os.write(tell_number, str(grandchild).encode())
                 os._exit(0)
             _become(argv, environ, folder, reader, tell_failure)
         finally:
             os._exit(127)
     os.close(reader)
     os.close(tell_failure)
+    os.close(tell_number)
     os.waitpid(child, 0)
+    number = os.read(numbers, 32)  # which the child has written, if there is a grandchild
+    os.close(numbers)
     with os.fdopen(failed) as pipe:
         failure = pipe.read()  # ends when the process has become another one
     with os.fdopen(writer, "wb") as pipe_in:
-        if failure:
-            raise StormError(f"a slot's process cannot be started: {failure}")
+        if failure or not number:
+            raise StormError(f"a slot's process cannot be started: {failure or 'the system refuses another one'}")
         pipe_in.write(spec)
+    return int(number)
 
 
 def _become(argv: list[str], environ: dict[str, str], folder: str | None, reader: int, tell_failure: int) -> None:

@@ -19,7 +19,7 @@ class ProcessId(NamedTuple):
     def is_alive(self) -> bool:
         """Whether it lives; where the system does not tell, as at the limit of open files, it is taken to."""
         try:
-            return _start_time(self.pid) == self.started
+            return self.started != "" and _start_time(self.pid) == self.started
         except OSError:
             return True
 

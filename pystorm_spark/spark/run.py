@@ -35,8 +35,8 @@ from pystorm_spark.spark.exchange import Chains, Order
 from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Feeder, Stopped
 from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, await_executors, home, log_level, place, reason
-from pystorm_spark.spark.process import process_id
+from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, Started, await_executors, home, log_level, place, reason
+from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.session import driver_hosts, is_local
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
@@ -93,7 +93,8 @@ class Run:
             if isinstance(spec.component, FedSpout)
         }
         self._chains = Chains(session.sparkContext)
-        self._pins: list[RDD[int]] = []  # what keeps executors that have slots
+        self._pins: list[RDD[Started]] = []  # what keeps executors that have slots
+        self._processes: dict[int, ProcessId] = {}  # of slots on this machine
         self._first = random.randrange(1 << 16)  # not all topologies begin with the same executor
         self._asked = itertools.count(1)
         self._answers: dict[int, set[int]] = {}  # {question: slots that have answered it}
@@ -130,9 +131,14 @@ class Run:
     # What the driver's loop needs.
 
     def place(self, slots: list[int]) -> None:
-        pin = place(self._session.sparkContext, self._launch, slots, self._first)
+        started, pin = place(self._session.sparkContext, self._launch, slots, self._first)
+        self._processes.update(started)
         if pin is not None:
             self._pins.append(pin)
+
+    def has_lost(self, slots: list[int]) -> bool:
+        processes = [self._processes.get(slot) for slot in slots]
+        return any(process is not None and not process.is_alive() for process in processes)
 
     def turn(self) -> None:
         """Run a batch. What ends the topology is told by it, and not by Spark's query, too."""

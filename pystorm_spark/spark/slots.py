@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 START_SECS = 120.0  # for all slots to open, by their own clocks
 ANSWER_SECS = 30.0  # for slots that are busy with user code
+QUICK_STARTS = 4
+LOOK_SECS = 0.5  # between two looks whether processes that start still live
 HELLO_SECS = 20.0  # from the start of a process to its first word, even where the machine has much to do
 
 Handler = Callable[[Any, SlotLink, dict[str, Any]], None]
@@ -38,6 +40,9 @@ class Engine(Protocol):
 
     def place(self, slots: list[int]) -> None:
         """Start the processes of `slots`; they report by themselves."""
+
+    def has_lost(self, slots: list[int]) -> bool:
+        """Whether the process that was started last for one of `slots` is known to be gone."""
 
     def exchange(self, order: Order, exchanges: int) -> Running:
         """Begin a chain of exchanges; who waits is nudged when it has come to its end."""
@@ -159,6 +164,7 @@ class Slots:
 
     def _start_slots(self, slots: list[int]) -> None:
         deadline = self._changed.monotonic() + self._start_secs
+        starts = 0
         with self._changed:
             self._failed_start = None
             self._heard.clear()
@@ -167,20 +173,29 @@ class Slots:
                 silent = [slot for slot in self._without_process(slots) if slot not in self._heard]
             if silent:
                 self._engine.place(silent)
+                starts += 1
             with self._changed:
-                left = deadline - self._changed.monotonic()
-                # One that dies before it says hello leaves no trace: it is started again.
-                is_over = self._changed.wait_for(
-                    lambda: self._failed_start or self._ending or not self._without_process(slots),
-                    min(left, HELLO_SECS),
-                )
-                if self._failed_start:
-                    raise StormError(self._failed_start)
-                if is_over:
+                now = self._changed.monotonic()
+                # One that dies before it says hello is started again: at once where it is seen, but not on and on.
+                if self._await_start(slots, min(deadline, now + HELLO_SECS), looks=starts <= QUICK_STARTS):
                     return
-                if left <= HELLO_SECS:
+                if self._changed.monotonic() >= deadline:
                     missing = self._without_process(slots)
                     raise StormError(f"slots {missing} did not start within {self._start_secs:g} s")
+
+    def _await_start(self, slots: list[int], until: float, looks: bool) -> bool:
+        """Wait until all of `slots` are there; False if `until` is over, or a process is seen to have died before."""
+        while True:
+            is_over = self._changed.wait_for(
+                lambda: self._failed_start or self._ending or not self._without_process(slots),
+                min(LOOK_SECS, max(0.0, until - self._changed.monotonic())),
+            )
+            if self._failed_start:
+                raise StormError(self._failed_start)
+            silent = [slot for slot in self._without_process(slots) if slot not in self._heard]
+            is_late = self._changed.monotonic() >= until
+            if is_over or is_late or (looks and self._engine.has_lost(silent)):
+                return bool(is_over)
 
     def _without_process(self, slots: list[int]) -> list[int]:
         return [slot for slot in slots if self.slots[slot] is None]

@@ -260,6 +260,9 @@ class DyingSlots(ExchangesUntil):
     def __init__(self, last_word, slots):
         self.last_word, self.left = last_word, slots
 
+    def has_lost(self, slots):
+        return False
+
     def place(self, slots):
         self.left -= 1
         slot = DyingSlot(self.driver, self.last_word)

@@ -7,7 +7,7 @@ import pytest
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.slots import HELLO_SECS, Changes, Slots
+from pystorm_spark.spark.slots import HELLO_SECS, LOOK_SECS, QUICK_STARTS, Changes, Slots
 
 
 class Scripted:
@@ -92,9 +92,13 @@ class HandChanges(Changes):
 class Places:
     """Starts processes that do what the next line of a script says of their slots, in their order."""
 
-    def __init__(self, *script):
+    def __init__(self, *script, sees=False):
         self.script = list(script)
         self.placed = []
+        self.sees = sees  # whether processes live, as on the driver's own machine
+
+    def has_lost(self, slots):
+        return self.sees and slots != []
 
     def place(self, slots):
         self.placed.append(list(slots))
@@ -107,8 +111,8 @@ class Places:
                 self.slots.on_message(link, {"kind": "ready", "address": ["socket"]})
 
 
-def started(*script, start_secs=60):
-    places = Places(*script)
+def started(*script, start_secs=60, **how):
+    places = Places(*script, **how)
     places.slots = Slots(2, places, silence_secs=60, start_secs=start_secs, changed=HandChanges())
     places.slots.start(is_open=True)
     return places
@@ -119,6 +123,20 @@ def test_a_process_that_dies_before_it_says_hello_is_started_again():
 
     assert places.placed == [[0, 1], [1], [1]]
     assert places.slots._changed.now == 2 * HELLO_SECS
+
+
+def test_a_process_that_is_seen_to_die_before_it_says_hello_is_started_again_at_once():
+    places = started(["comes", "dies at once"], ["dies at once"], ["comes"], sees=True)
+
+    assert places.placed == [[0, 1], [1], [1]]
+    assert places.slots._changed.now == 2 * LOOK_SECS
+
+
+def test_processes_that_are_seen_to_die_again_and_again_are_not_started_on_and_on():
+    dying = [["dies at once"] * 2] * (QUICK_STARTS + 3)  # of which these are 20 s apart
+
+    with pytest.raises(StormError, match=r"slots \[0, 1\] did not start within 60 s"):
+        started(*dying, sees=True, start_secs=30)
 
 
 def test_a_process_that_takes_long_to_open_its_components_is_not_started_again():

@@ -118,6 +118,9 @@ class Simulation:
 
     # What the driver needs from Spark.
 
+    def has_lost(self, slots):
+        return False
+
     def place(self, slots):
         self.changes.check_unlocked()
         for slot in slots:
