@@ -24,6 +24,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.fetching import RowsLost, Shelves, is_about_types
+from pystorm_spark.spark.fitting import Fitting
 from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.row_batches import selected
@@ -47,6 +48,7 @@ NEVER_SECS = 1e9  # and not off, which the engine refuses where spouts have a li
 PATIENCE = 3  # message timeouts in which rows are pending and nothing happens
 PROGRESS_SECS = 5.0
 LOOK_SECS = 0.02
+QUIET_SECS = 1.0  # in which what is on its way shows somewhere: an exchange takes less
 FEWEST_ROWS, MOST_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
 SHOWN_ROWS = 10  # of those that have failed
 Result = dict[str, DataFrame]
@@ -220,13 +222,18 @@ class _Bounded:
         return Shelves(self._run.token, places).read(self._cluster.spark.sparkContext, self._run.driver, read)
 
     def _drain(self) -> None:
-        """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack."""
-        last, since = _counts(self._info()), 0.0
-        while since < self._timeout:
-            counts = _counts(self._info())
-            if counts == last and not self._run.is_moving() and all(sent == executed for sent, executed in counts):
+        """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack.
+
+        What was taken back was sent, and is never executed: then it is enough that nothing moves for a while.
+        """
+        patience = min(self._timeout, QUIET_SECS) if self._run.driver.taken_back else self._timeout
+        last, since = _counts(self._info()), time.monotonic()
+        while time.monotonic() - since < patience:
+            counts, is_moving = _counts(self._info()), self._run.is_moving()
+            if counts == last and not is_moving and all(sent == executed for sent, executed in counts):
                 return
-            since = 0.0 if counts != last else since + LOOK_SECS
+            if counts != last or is_moving:
+                since = time.monotonic()
             last = counts
             self._handle.await_termination(LOOK_SECS)
 
@@ -249,10 +256,10 @@ class _Bounded:
             schema = StructType([StructField(name, StringType()) for name in schema])
 
         def made(rows: RDD[Any]) -> DataFrame:
-            if isinstance(schema, StructType):
-                df = session.createDataFrame(rows, schema)
-            else:
-                df = session.createDataFrame(rows, schema.to_list(), samplingRatio=1.0)
+            columns = schema
+            if isinstance(columns, Fields):
+                columns = session.createDataFrame(rows, columns.to_list(), samplingRatio=1.0).schema
+            df = session.createDataFrame(rows.mapPartitions(Fitting(columns)), columns, verifySchema=False)
             return df.localCheckpoint()  # the slots will be gone
 
         try:

@@ -18,19 +18,20 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.runtime.arrow_rows import row_count
+from pystorm_spark.runtime.arrow_rows import BYTES, TEXT, row_count
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.fetching import LOST_SECS, TRIES
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_batches import column_kinds, row_batches
+from pystorm_spark.spark.row_batches import column_kinds, first_row_bytes, row_batches
 from pystorm_spark.spark.wire import Address
 
 log = logging.getLogger(__name__)
 
-FIRST_ROWS = 128  # of a chunk, as long as nobody knows how large rows are: they may be a megabyte each
+FIRST_ROWS = 500  # of a chunk, where all that is known is how large one row is
+CAREFUL_ROWS = 32  # where not even that is: they may be some megabytes each
 FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk, unless they are large; more would be no faster
 MOST_BYTES = 8 << 20
 CHUNKS = 8  # for each task and batch, so that all have about the same to do
@@ -92,12 +93,21 @@ class Handing:
 class Rows:
     """The rows that are fed, all columns of them, as often as that is needed."""
 
-    def __init__(self, df: DataFrame, chunk_rows: int = FIRST_ROWS) -> None:
+    def __init__(self, df: DataFrame, chunk_rows: int | None = None) -> None:
+        """Hand `chunk_rows` over at once, or as many as seem right after a look at the first row."""
         self._df = df
-        self.chunk_rows = chunk_rows
         self.kinds = column_kinds(df)
+        self.chunk_rows = self._peek() if chunk_rows is None else chunk_rows
         # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
-        self._rdd = row_batches(df, chunk_rows) if self.kinds else df.rdd.map(tuple)
+        self._rdd = row_batches(df, self.chunk_rows) if self.kinds else df.rdd.map(tuple)
+
+    def _peek(self) -> int:
+        if not {TEXT, BYTES}.intersection(self.kinds):
+            return FIRST_ROWS  # they are small, or chunks end by their size
+        try:
+            return max(1, min(FIRST_ROWS, MOST_BYTES // max(1, first_row_bytes(self._df))))
+        except SPARK_ERRORS:  # who reads all of it tells what is wrong
+            return CAREFUL_ROWS
 
     def partitions(self) -> int:
         return self._rdd.getNumPartitions()
@@ -151,12 +161,12 @@ class Feeder:
         self._rounds = itertools.count(1)
         self._shares: dict[int, Share] = {}
 
-    def chunk_rows(self) -> int:
-        """How many rows of the next batch to hand over at once, if it is like the last one."""
+    def chunk_rows(self) -> int | None:
+        """How many rows of the next batch to hand over at once, if it is like the last one; None if that had none."""
         shares = self._shares.values()
         rows = sum(share.rows for share in shares)
         if not rows:
-            return FIRST_ROWS
+            return None
         row_bytes = sum(share.size for share in shares) / rows
         even = min(MOST_ROWS, max(FEWEST_ROWS, rows // (CHUNKS * len(self._tasks))))
         return max(1, min(even, int(MOST_BYTES / row_bytes)))

@@ -1,4 +1,4 @@
-"""Internal. Fitting: whether the values of a tuple can be stored in the columns of a sink.
+"""Internal. Fitting: whether the values of a tuple can be stored in the columns of a DataFrame.
 
 PySpark's own verifier lets values pass on which Spark fails when it reads them, too late to fail the one tuple, or of
 which it makes something else without a word.
@@ -6,7 +6,8 @@ which it makes something else without a word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Context, Decimal
 from typing import Any
@@ -46,6 +47,22 @@ def row_check(columns: StructType) -> Callable[[Sequence[Any]], None]:
                 raise StormError(f"field {field.name!r} does not fit its column of type {_told(field)}: {exc}") from exc
 
     return check
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What hands on rows that fit `columns`, in a Spark task; it raises a `TypeError` for the first that does not."""
+
+    columns: StructType
+
+    def __call__(self, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        check = row_check(self.columns)
+        for row in rows:
+            try:
+                check(row)
+            except StormError as exc:
+                raise TypeError(str(exc)) from None  # the text that is shown is that of the first in a chain
+            yield row
 
 
 def _checks(field: StructField) -> list[Check]:

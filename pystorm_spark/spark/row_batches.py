@@ -54,6 +54,12 @@ def selected(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     return df.select(["`" + column.replace("`", "``") + "`" for column in columns])
 
 
+def first_row_bytes(df: DataFrame) -> int:
+    """About how many bytes the first row of `df` takes, which is read by itself, in the JVM; 0 if there is none."""
+    found = row_batches(df, 1)._jrdd.take(1)
+    return len(found[0]) if len(found) else 0
+
+
 def row_batches(df: DataFrame, most: int) -> RDD[Any]:
     """The rows of `df` as Arrow batches of at most `most`."""
     conf = df.sparkSession.conf

@@ -75,6 +75,11 @@ class Source:
         # Here and not in a batch, where Spark has read all columns before: only these are read.
         self.df = selected(built, self.fields)
         self.schema = self.df.schema
+        if _is_empty(self.schema):
+            raise InvalidTopologyError(
+                f"spout {self.id!r} has the columns {self.schema.simpleString()}: one without any field cannot be "
+                "written down as a dead letter; leave it out"
+            )
         self._check_schema()
         self._layout = Layout.kept(self.place)
 
@@ -305,6 +310,15 @@ def _lacks_values(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
         return _lacks_values(kind.elementType)
     return isinstance(kind, NOT_IN_PYTHON)
+
+
+def _is_empty(kind: DataType) -> bool:
+    """Whether there is a struct without fields in it, which no file of Spark's can hold."""
+    if isinstance(kind, StructType):
+        return not kind.fields or any(_is_empty(field.dataType) for field in kind)
+    if isinstance(kind, MapType):
+        return _is_empty(kind.keyType) or _is_empty(kind.valueType)
+    return isinstance(kind, ArrayType) and _is_empty(kind.elementType)
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:

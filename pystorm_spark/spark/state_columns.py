@@ -33,6 +33,7 @@ _COLUMNS: dict[type, DataType] = {
     datetime: TimestampType(),
 }
 _LONG = range(-(1 << 63), 1 << 63)
+_YEARS = range(2, 9999)  # in any time zone: PySpark cannot give back what is in no year of Python's in its own
 _JSON_ATOMS = (str, bool, int, float, type(None))
 
 
@@ -45,6 +46,8 @@ def kind_of(value: Any) -> Kind:
         return kind if value in _LONG else object
     if kind is str:
         return kind if value.isascii() or _is_text(value) else object
+    if kind is datetime:
+        return kind if value.year in _YEARS else object
     return kind if kind in _COLUMNS else object
 
 

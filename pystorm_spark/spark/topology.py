@@ -176,16 +176,10 @@ class SparkTopology(RunningTopology):
             self._start_run(is_open)
 
     def _stop_run(self) -> None:
+        is_finished, before = True, self.run.last_commit()
         if self._query is not None and self.error is None:
             driver = self.run.driver
             is_finished = driver.finish(LAST_COMMIT_SECS)
-            if not is_finished:
-                log.warning(
-                    "topology %s ends without its last commit, which was not made in %g s: what came after the one "
-                    "before it is played again by a source that can",
-                    self.name,
-                    LAST_COMMIT_SECS,
-                )
             if driver.error is not None:  # nobody else tells it: the query that it ended is stopped here
                 log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
         query, self._query = self._query, None
@@ -199,6 +193,13 @@ class SparkTopology(RunningTopology):
             with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
                 query.stop()
             self._turning.close()
+        if not is_finished and self.run.last_commit() == before:  # a sink's `write` may have ended meanwhile
+            log.warning(
+                "topology %s ends without its last commit, which was not made in %g s: what came after the one before "
+                "it is played again by a source that can",
+                self.name,
+                LAST_COMMIT_SECS,
+            )
 
     def end(self) -> None:
         with Patience(self.hurry), self._changing:

@@ -457,6 +457,14 @@ def test_a_column_that_has_no_values_in_python_is_refused(cluster, files, value,
     assert f"no Python values for the type {kind.format('interval year to month')} of column 'number'; cast" in error
 
 
+@pytest.mark.parametrize("fields", [[], ["nothing"]])
+def test_what_could_not_be_a_dead_letter_is_refused(cluster, files, fields):
+    def build(spark):
+        return files.read(spark).selectExpr("array(named_struct()) AS nothing")
+
+    assert "without any field cannot be written down as a dead letter" in refused(cluster, build, fields)
+
+
 def test_what_is_no_dataframe_is_refused(cluster):
     assert "'rows' must give a streaming DataFrame, got 17" in refused(cluster, lambda spark: 17)
 

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.feeding import MOST_BYTES, Feeder, Handing, Rows, Stopped
+from pystorm_spark.spark.feeding import FIRST_ROWS, MOST_BYTES, Feeder, Handing, Rows, Stopped
 from pystorm_spark.spark.row_batches import SIZE_KEY, selected
 from pystorm_spark.spark.wire import Address
 
@@ -200,12 +200,12 @@ def test_the_end_of_the_topology_ends_a_batch_with_an_error():
         pytest.param(1_000_000, 10**10, 838, id="nor has it very many bytes"),
         pytest.param(1_000, 5 * 10**8, 16, id="large rows"),
         pytest.param(10, 10**9, 1, id="very large rows"),
-        pytest.param(0, 0, 128, id="nothing is known"),
+        pytest.param(0, 0, None, id="nothing is known"),
     ],
 )
 def test_the_size_of_chunks_follows_the_last_batch(count, size, wanted):
     feeds = feeder(settled(3), settled(4))
-    assert feeds.chunk_rows() == 128
+    assert feeds.chunk_rows() is None
 
     feeds.feed(ScriptedRows(count=count, size=size), 0)
 
@@ -232,6 +232,26 @@ def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark)
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("columns", "wanted"),
+    [
+        ("id", FIRST_ROWS),
+        ("CAST(id AS string)", FIRST_ROWS),
+        ("id, repeat('x', 3000000) AS text", 2),
+        ("CAST(repeat('x', 20000000) AS binary)", 1),
+        ("array(id), repeat('x', 3000000) AS text", FIRST_ROWS),  # which are no Arrow batches, and end by their size
+    ],
+)
+def test_chunks_of_which_nothing_is_known_fit_the_first_row(spark, columns, wanted):
+    assert Rows(spark.sql(f"SELECT {columns} FROM range(3)")).chunk_rows == wanted
+
+
+@pytest.mark.spark
+def test_no_rows_need_no_careful_chunks(spark):
+    assert Rows(spark.sql("SELECT CAST(id AS string) FROM range(0)")).chunk_rows == FIRST_ROWS
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["a.b", "a b", "a`b"])
 def test_a_column_may_have_any_name(spark, name):
     assert Rows(selected(spark.range(1, 2).toDF(name), [name])).kinds == "q"
@@ -242,7 +262,7 @@ def test_rows_that_are_made_at_the_same_time_leave_the_session_as_it_was(spark):
     before = spark.conf.get(SIZE_KEY)
 
     with ThreadPoolExecutor(8) as pool:
-        made = [pool.submit(Rows, spark.range(10), ["id"], chunk_rows) for chunk_rows in range(100, 108)]
+        made = [pool.submit(Rows, spark.range(10), chunk_rows) for chunk_rows in range(100, 108)]
 
     assert [future.result().chunk_rows for future in made] == list(range(100, 108))
     assert spark.conf.get(SIZE_KEY) == before

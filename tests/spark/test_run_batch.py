@@ -4,6 +4,7 @@ import logging
 import random
 import time
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -402,6 +403,36 @@ def test_values_that_do_not_fit_the_schema_that_was_given_are_an_error_that_name
         run_batch(spark, mixed(), {"sentences": df}, {"mixed": "value int"}, TWO_SLOTS)
 
     assert "give its schema" not in str(caught.value)
+
+
+class Emits(BasicBolt):
+    outputs = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def execute(self, tup, collector):
+        collector.emit([self.value])
+
+
+@pytest.mark.parametrize(
+    ("value", "collect", "told"),
+    [
+        (1 << 70, ["odd"], r"is no DataFrame: .*field 'value' does not fit its column of type bigint"),
+        ("a\ud800", ["odd"], r"is no DataFrame: .*half of a surrogate pair"),
+        ({"a": 1}, {"odd": "value string"}, r"does not fit collect\['odd'\].*a string is needed"),
+        (Decimal("12345.678"), {"odd": "value decimal(5,2)"}, r"does not fit collect\['odd'\].*too many digits"),
+    ],
+    ids=["huge", "surrogate", "dict as text", "decimal"],
+)
+def test_values_that_spark_would_change_without_a_word_are_an_error(spark, value, collect, told):
+    _, df = sentences(spark, 2)
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("odd", Emits(value)).shuffle_grouping("sentences")
+
+    with pytest.raises(StormError, match=f"what 'odd' has emitted {told}"):
+        run_batch(spark, builder.create_topology(), {"sentences": df}, collect, TWO_SLOTS)
 
 
 def refused(spark, inputs, collect=(), topology=None):

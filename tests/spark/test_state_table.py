@@ -48,6 +48,11 @@ def shown(*values):
     return column.simpleString(), [as_column(value) for value in values]
 
 
+@pytest.mark.parametrize("time", [datetime.min, datetime.max, datetime.min.replace(tzinfo=timezone.utc)])
+def test_times_that_spark_cannot_give_back_are_json(time):
+    assert shown(time, NOW) == ("string", [f'"{time}"', f'"{NOW}"'])
+
+
 def test_values_of_numpy_are_json_of_what_they_hold():
     assert shown(numpy.int64(5), numpy.bool_(True)) == ("string", ["5", "true"])
     _, (text,) = shown({"all": numpy.arange(2000).reshape(2, 1000)})
