@@ -13,9 +13,8 @@ import pytest
 
 from pystorm_spark import SparkCluster, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
-from pystorm_spark.state import StatefulBolt
 from tests.spark.components import wait_until
-from tests.spark.durable import EXACTLY_ONCE
+from tests.spark.durable import EXACTLY_ONCE, Count
 from tests.spark.test_dataframe_spout import ROOT, Files, committed
 
 pytestmark = pytest.mark.spark
@@ -24,28 +23,13 @@ ROWS = 3000
 CONF = {**EXACTLY_ONCE, "topology.max.spout.pending": 100, "topology.state.checkpoint.interval.ms": 100}
 
 
-class SlowCount(StatefulBolt):
-    """Keeps how often each number came, a thousand a second at the most."""
-
-    def __init__(self, journal):
-        self.journal = journal
-
-    def prepare(self, conf, context, collector):
-        self.collector = collector
-        self.journal.note("prepared", os.getpid())
-
-    def init_state(self, state):
-        self.state = state
-        self.journal.note("restored", len(state))
+class SlowCount(Count):
+    """Counts a thousand a second at the most."""
 
     def execute(self, tup):
         time.sleep(0.001)
         self.journal.note("executed", tup[0])
-        self.state.put(tup[0], self.state.get(tup[0], 0) + 1)
-        self.collector.ack(tup)
-
-    def pre_commit(self, txid):
-        self.journal.note("committed", txid)
+        super().execute(tup)
 
 
 def topology(files, journal, count=SlowCount):
