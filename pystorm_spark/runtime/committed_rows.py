@@ -83,7 +83,7 @@ class CommittedRows:
         for section in sections:
             _add(self._runs, (((batch, part), (first, end)) for batch, part, first, end in msgpack.unpackb(section)))
         if self._batch is not None:
-            self.begin(self._batch)
+            self._runs = {place: runs for place, runs in self._runs.items() if place[0] >= self._batch}
 
 
 def _add(runs: dict[Place, Runs], found: Iterable[tuple[Place, Run]]) -> None:

@@ -1,6 +1,6 @@
 """Internal. Feeding: the rows of a DataFrame go to the slots that hold a spout's tasks; the driver's side of it.
 
-A Spark job hands the rows over, chunk by chunk, dealt round-robin over the spout's tasks. It does not wait until they
+A Spark job hands the rows over, chunk by chunk, dealt over the spout's tasks. It does not wait until they
 are emitted: a waiting job would keep the exchanges from the processors. When it has ended, the driver releases what it
 has brought, and waits until each task has settled its share: every row acked, or a dead letter. The share of a task
 that was lost with its slot is fed again.
@@ -34,6 +34,7 @@ FIRST_ROWS = 500  # of a chunk, where all that is known is how large one row is
 CAREFUL_ROWS = 32  # where not even that is: they may be some megabytes each
 FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk, unless they are large; more would be no faster
 MOST_BYTES = 8 << 20
+EVEN_ROUNDS = 64  # in which each task gets one chunk of a partition; a power of two
 CHUNKS = 8  # for each task and batch, so that all have about the same to do
 
 
@@ -63,7 +64,7 @@ class Handing:
         reached, first = True, 0
         # All rows are taken in any case: a Python worker with input left cannot be used again.
         for number, (count, chunk) in enumerate(self._chunks(rows)):
-            task = self.tasks[(partition + number) % len(self.tasks)]
+            task = self.tasks[(partition + dealt(number, len(self.tasks))) % len(self.tasks)]
             if reached and task in self.addresses:
                 request = ["feed", task, self.round_, partition, attempt, number, [first, count, chunk, self.kinds]]
                 reached = ask(self.addresses[task], self.token, request)[0] == "ok"
@@ -88,6 +89,17 @@ class Handing:
                 chunk, size = [], 0
         if chunk:
             yield len(chunk), codec.pack_rows(chunk)
+
+
+def dealt(number: int, tasks: int) -> int:
+    """Which of `tasks` gets the chunk with this number of a partition.
+
+    They get one after the other, then two, then four: a few per cent of the partition at the most. So what a task has
+    of a partition is a few hundred runs of rows, however long that is, which each commit of exactly-once keeps.
+    """
+    stretch = max(0, (number // tasks).bit_length() - EVEN_ROUNDS.bit_length() + 1)  # 2 to the power of it are dealt
+    begin = tasks * (EVEN_ROUNDS << stretch - 1) if stretch else 0
+    return (number - begin >> stretch) % tasks
 
 
 class Rows:

@@ -159,7 +159,7 @@ class Layout:
     def kept(cls, place: Place) -> Layout | None:
         """The one of the last batch that was begun."""
         text = place.read_text(LAYOUT)
-        if text is None:
+        if not text:  # where it is not replaced in one step, it is empty for a moment, before any row is released
             return None
         try:
             return cls(**json.loads(text))

@@ -10,13 +10,14 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import cloudpickle
 import pytest
 
 from pystorm_spark import BasicBolt, CheckpointError, InvalidTopologyError, SparkCluster, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
-from pystorm_spark.spark.sources import EXACT_TIMES
+from pystorm_spark.spark.sources import EXACT_TIMES, Layout
 from tests.spark.components import DiesOnce, Sum, wait_until
 from tests.spark.durable import EXACTLY_ONCE, Count
 from tests.spark.faults import FetcherKilled, SlotsKilled, put_in_fetching
@@ -293,6 +294,11 @@ def test_a_batch_whose_rows_come_in_other_partitions_after_a_restart_is_refused(
         handle = cluster.submit_topology("dealt", EXACTLY_ONCE, keeping(files.read, journal))
         with pytest.raises(StormError, match=r"partitions of \[4, 3, 3\] rows.*leafNodeDefaultParallelism=7"):
             handle.await_termination(60)
+
+
+def test_a_layout_that_was_not_yet_written_is_none():
+    place = SimpleNamespace(read_text={"layout.json": ""}.get)
+    assert Layout.kept(place) is None
 
 
 @pytest.mark.parametrize("shuffled", [False, True], ids=["determinate", "shuffled"])

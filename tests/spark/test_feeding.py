@@ -1,13 +1,14 @@
 """Feeding as the driver sees it, with slots that only say what they would: who is fed again, and when all is done."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.feeding import FIRST_ROWS, MOST_BYTES, Feeder, Handing, Rows, Stopped
+from pystorm_spark.spark.feeding import FIRST_ROWS, MOST_BYTES, Feeder, Handing, Rows, Stopped, dealt
 from pystorm_spark.spark.row_batches import SIZE_KEY, selected
 from pystorm_spark.spark.wire import Address
 
@@ -219,6 +220,21 @@ def test_a_chunk_of_rows_that_are_not_arrow_batches_ends_where_it_is_large():
     counts = [count for count, _ in handing._chunks(rows)]
 
     assert counts == [3, 2, 1]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 64])
+@pytest.mark.parametrize("chunks", [1, 100, 1000, 100_000])
+def test_tasks_get_about_as_many_chunks_of_a_partition_in_few_stretches(tasks, chunks):
+    order = [dealt(number, tasks) for number in range(chunks)]
+    counts = [order.count(task) for task in range(tasks)]
+
+    assert max(counts) - min(counts) <= 1 + chunks / tasks / 16
+    assert sum(one != other for one, other in pairwise(order)) <= 64 * tasks * max(1, chunks.bit_length() - 6)
+
+
+def test_the_first_chunks_are_dealt_one_by_one():
+    assert [dealt(number, 3) for number in range(192)] == [number % 3 for number in range(192)]
+    assert [dealt(number, 2) for number in range(126, 136)] == [0, 1, 0, 0, 1, 1, 0, 0, 1, 1]
 
 
 @pytest.mark.spark
