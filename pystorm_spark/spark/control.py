@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.wire import Address, Connection, Door, WireError, listen
 
@@ -191,11 +190,3 @@ class Control:
         paused = any(link.inbox_bytes > self._inbox_limit for link in links)
         for link in links:
             link.tell("lease", paused=paused)
-
-
-def check_versions(ours: dict[str, str], theirs: dict[str, str]) -> None:
-    """Refuse a slot that could not read what the driver pickles."""
-    different = [name for name in ours if ours[name] != theirs.get(name)]
-    if different:
-        told = ", ".join(f"{name} {ours[name]} on the driver, {theirs.get(name)} in the slot" for name in different)
-        raise StormError(f"driver and slot do not match: {told}; install the same versions on all machines")

@@ -29,7 +29,7 @@ from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.checkpoint import Checkpoint
 from pystorm_spark.spark.checkpoint_place import Place
-from pystorm_spark.spark.control import Control, SlotLink, check_versions
+from pystorm_spark.spark.control import Control, SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import Chains, Order
 from pystorm_spark.spark.fed_spout import FedSpout
@@ -40,7 +40,8 @@ from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.session import driver_hosts, is_local
 from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
-from pystorm_spark.spark.slot_process import START_LIMIT_KEY, versions
+from pystorm_spark.spark.slot_process import START_LIMIT_KEY
+from pystorm_spark.spark.versions import check_versions, versions
 from pystorm_spark.spark.wire import Address, Connection, private_folder
 
 log = logging.getLogger(__name__)

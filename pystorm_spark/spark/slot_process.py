@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import platform
 import random
 import sys
 import threading
@@ -32,7 +31,7 @@ from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
-from pystorm_spark.runtime.task import Task
+from pystorm_spark.spark.announcer import Announcer
 from pystorm_spark.spark.answers import Answering, Exchanges
 from pystorm_spark.spark.handed_files import HandedFiles
 from pystorm_spark.spark.leftovers import Leftovers
@@ -42,10 +41,10 @@ from pystorm_spark.spark.relief import Relief
 from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.slot_state import SlotState
+from pystorm_spark.spark.stacks import all_stacks, stack_of_main
 from pystorm_spark.spark.turners import Turners
+from pystorm_spark.spark.versions import versions
 from pystorm_spark.spark.wire import Address, WireError, connect, listen
-from pystorm_spark.topology.tuple import Tuple
-from pystorm_spark.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +79,8 @@ class SlotProcess:
         self._call_limit = 0.0  # seconds that a call of user code may take
         self._last_word = time.monotonic()
         self._start_limit = 0.0
-        self._is_careful = False  # tells the driver of every call of user code before it is made
+        self._announcer = Announcer(self.tell)
         self._execute_limit = 0.0
-        self._doing = ""  # as the driver was told
         self.epoch = 0
         self._state: SlotState | None = None  # of a slot in a topology with stateful bolts
 
@@ -159,12 +157,12 @@ class SlotProcess:
 
     def _on_careful(self, message: dict[str, Any]) -> None:
         """The slot has died before, maybe as another process: it tells from now on what it is about to do."""
-        self._is_careful = True
-        self._later(lambda: self.slot.before_calls(self._tell_call))
+        self._announcer.is_careful = True
+        self._later(lambda: self.slot.before_calls(self._announcer.announce))
 
     def _on_calm(self, message: dict[str, Any]) -> None:
         """The slot has lived through a batch: it need not tell any more what it is about to do."""
-        self._is_careful = False
+        self._announcer.is_careful = False
         self._later(self._calm_down)
 
     def _set_active(self, active: bool, asked: int) -> None:
@@ -190,7 +188,7 @@ class SlotProcess:
 
     def _calm_down(self) -> None:
         self.slot.before_calls(None)
-        self._tell_doing("")
+        self._announcer.say("")
 
     def _later(self, call: Callable[[], None]) -> None:
         self._calls.append(call)
@@ -209,7 +207,7 @@ class SlotProcess:
             return
         self.epoch = assignment["epoch"]
         self._start_limit = assignment["start_secs"]
-        self._is_careful = assignment["careful"]
+        self._announcer.is_careful = assignment["careful"]
         self._begin_start()
         threading.Thread(target=self._guarded, args=(self._hear,), daemon=True).start()
         threading.Thread(target=self._guarded, args=(self._watch,), daemon=True).start()
@@ -229,7 +227,7 @@ class SlotProcess:
             self._fail_start(exc)
             return
         self._end_start()
-        self._tell_doing("")
+        self._announcer.say("")
         self.tell("ready", address=list(address), epoch=self.epoch)
         slow_secs = self.slot.plan.conf["topology.execute.slow.secs"]
         try:
@@ -252,7 +250,7 @@ class SlotProcess:
             files = self._checkpoint_files(checkpoint["place"], checkpoint["is_handed"])
             self._state = SlotState(self.slot, self._rows, files, checkpoint["assignment"], self.tell)
         self.slot.on_wake(self._wake.set)
-        self.slot.before_calls(self._tell_call)
+        self.slot.before_calls(self._announcer.announce)
         self._is_loaded = True
 
     def _checkpoint_files(self, place: str, is_handed: bool) -> Files:
@@ -315,18 +313,8 @@ class SlotProcess:
         self._call_limit = self._execute_limit
         self._turners.note_call(0.0)
         self._is_starting = False
-        if not self._is_careful:
+        if not self._announcer.is_careful:
             self.slot.before_calls(None)
-
-    def _tell_call(self, task: Task, tup: Tuple | None) -> None:
-        """Let the driver know what is about to run: should it end the process, nobody else could tell."""
-        doing = f"{task.component_id}:{task.task_id}" + (f" on {tup!r}" if tup is not None else "")
-        if doing != self._doing:
-            self._tell_doing(doing)
-
-    def _tell_doing(self, doing: str) -> None:
-        self._doing = doing
-        self.tell("doing", what=doing)
 
     def _rest(self, idle_turns: int) -> None:
         slot = self.slot
@@ -395,40 +383,17 @@ class SlotProcess:
             self._fail_start(
                 StormError(
                     f"{what} has not ended after {secs:.1f} s, and a start may take {self._start_limit:g} s "
-                    f"({START_LIMIT_KEY}); it is here:\n{_main_stack()}"
+                    f"({START_LIMIT_KEY}); it is here:\n{stack_of_main()}"
                 )
             )
         else:
-            self.tell("hung", secs=secs, stacks=_stacks(), where=self.where(thread), **self.stats())
+            self.tell("hung", secs=secs, stacks=all_stacks(), where=self.where(thread), **self.stats())
         os._exit(HUNG)
 
     def _orphaned(self) -> NoReturn:
         """End the process; the files of a dead driver end with its last slot."""
         self._leftovers.remove()
         os._exit(ORPHANED)
-
-
-def _stacks() -> str:
-    """What every thread is doing."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames = sys._current_frames().items()
-    return "\n".join(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame))}" for ident, frame in frames)
-
-
-def _main_stack() -> str:
-    """What user code is doing in the main thread."""
-    ident = threading.main_thread().ident
-    assert ident is not None
-    return "".join(traceback.format_stack(sys._current_frames()[ident])).rstrip()
-
-
-def versions() -> dict[str, str]:
-    """What must be the same on the driver and in the slots: pickled components do not cross them."""
-    return {
-        "python": ".".join(platform.python_version_tuple()[:2]),
-        "cloudpickle": cloudpickle.__version__.rpartition(".")[0],
-        "pystorm-spark": __version__,
-    }
 
 
 def main() -> None:

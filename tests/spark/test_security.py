@@ -110,7 +110,7 @@ def test_nonsense_from_who_knows_the_token_does_no_harm(running, cluster, journa
 
 
 def test_a_slot_that_turns_to_nonsense_is_cut_off_and_the_driver_goes_on(running, journal):
-    from pystorm_spark.spark.slot_process import versions
+    from pystorm_spark.spark.versions import versions
 
     pretender = subprocess.Popen(["sleep", "60"])
     connection = connect(Address(str(sockets(running)[0])), token_of(running))

@@ -9,6 +9,7 @@ import msgpack
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark.announcer import Announcer
 from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.row_tasks import RowTasks
@@ -112,6 +113,7 @@ class SimulatedProcess(SlotProcess):
         self._calls = deque()
         self._wake = Waker(self)
         self._turners = Turners(self.step, self._rest, self._crash)
+        self._announcer = Announcer(self.tell)
         self._state = None
         self._told_frames = False
         self._step_due = False
