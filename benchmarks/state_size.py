@@ -61,7 +61,7 @@ class _Kept:
         section = self.state.prepare_commit()
         txid = self._log.last.txid + 1
         written = self._side.write(txid, {TASK: section}, {}, is_full=False)
-        self._log.commit(txid, [written], {"count": 1}, batch_goes_on=False)
+        self._log.commit(txid, [written], {"count": 1})
         self._side.settle()
         self.state.commit()
 
