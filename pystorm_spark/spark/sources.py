@@ -75,7 +75,7 @@ class Source:
         # Here and not in a batch, where Spark has read all columns before: only these are read.
         self.df = selected(built, self.fields)
         self.schema = self.df.schema
-        if _is_empty(self.schema):
+        if _holds(self.schema, _has_no_fields):
             raise InvalidTopologyError(
                 f"spout {self.id!r} has the columns {self.schema.simpleString()}: one without any field cannot be "
                 "written down as a dead letter; leave it out"
@@ -295,30 +295,31 @@ def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
         same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
         if len(same) > 1:
             raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}: {same}; rename them")
-        if _lacks_values(kind := df.schema[field].dataType):
+        if _holds(kind := df.schema[field].dataType, _has_no_values):
             raise InvalidTopologyError(
                 f"{who}: PySpark has no Python values for the type {kind.simpleString()} of column {field!r}; cast it, "
                 "for instance to a string"
             )
 
 
-def _lacks_values(kind: DataType) -> bool:
+def _holds(kind: DataType, is_wanted: Callable[[DataType], bool]) -> bool:
+    """Whether a type, or one within it, is wanted."""
+    within: list[DataType] = []
     if isinstance(kind, StructType):
-        return any(_lacks_values(field.dataType) for field in kind)
-    if isinstance(kind, MapType):
-        return _lacks_values(kind.keyType) or _lacks_values(kind.valueType)
-    if isinstance(kind, ArrayType):
-        return _lacks_values(kind.elementType)
+        within = [field.dataType for field in kind]
+    elif isinstance(kind, MapType):
+        within = [kind.keyType, kind.valueType]
+    elif isinstance(kind, ArrayType):
+        within = [kind.elementType]
+    return is_wanted(kind) or any(_holds(each, is_wanted) for each in within)
+
+
+def _has_no_values(kind: DataType) -> bool:
     return isinstance(kind, NOT_IN_PYTHON)
 
 
-def _is_empty(kind: DataType) -> bool:
-    """Whether there is a struct without fields in it, which no file of Spark's can hold."""
-    if isinstance(kind, StructType):
-        return not kind.fields or any(_is_empty(field.dataType) for field in kind)
-    if isinstance(kind, MapType):
-        return _is_empty(kind.keyType) or _is_empty(kind.valueType)
-    return isinstance(kind, ArrayType) and _is_empty(kind.elementType)
+def _has_no_fields(kind: DataType) -> bool:
+    return isinstance(kind, StructType) and not kind.fields
 
 
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
