@@ -49,7 +49,7 @@ test-pure: $(STAMP) ## run the tests that need no Spark: seconds
 	@$(PYTEST) -n auto -m 'not spark and not slow' $(ARGS)
 
 test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core: seconds
-	@PYSTORM_SPARK_PURE=1 $(PYTEST) -n auto -m 'not spark' tests/runtime tests/behaviour $(ARGS)
+	@PYSTORM_SPARK_PURE=1 $(PYTEST) -n auto -m 'not spark' tests/runtime tests/behaviour tests/interleaving $(ARGS)
 
 demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)

@@ -451,6 +451,7 @@ static int drain_branch(PyObject *branch)
         PyList_Append(SLOT(acks, ACKS_acked_roots), id) < 0 ||
         PyList_Append(SLOT(acks, ACKS_acked_edges), SLOT(branch, TRAVELLING_edge)) < 0)
         return -1;
+    put(branch, TRAVELLING_edge, PyLong_FromLong(0)); /* it is sent once; small ints are there already */
     return 1;
 }
 
@@ -525,7 +526,7 @@ bolt_emit_to(PyObject *self, PyObject *route, PyObject *port, PyObject *values, 
     PyObject *append = SLOT(port, PORT_append), *buffer = SLOT(port, PORT_buffer), *shop = SLOT(self, BOLT__shop);
     int leaves = append == Py_None; /* the slot */
     if (leaves && (buffer == Py_None || !is_slots_thread(shop)))
-        return PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, tree, anchors, NULL);
+        return PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, anchors, NULL);
     if (leaves && add(shop, SHOP_inside, 1, NULL) < 0) /* Workshop.enter */
         return NULL;
     PyObject *result = list_of(SLOT(port, PORT_task_id)), *tup = NULL;
@@ -781,14 +782,23 @@ static PyObject *track(PyObject *const *args, Py_ssize_t count, PyObject *names)
     PyObject *shop = PyObject_GetAttr(self, s_shop), *task_id = PyObject_GetAttr(self, s_task_id);
     if (!left || !ledger || !shop || !task_id || !(id = PyObject_CallMethodOneArg(self, s__draw, id_bits)))
         goto end;
+    if (!is_slots_thread(shop)) {
+        result = PYTHON;
+        goto end;
+    }
     PyObject *entries = SLOT(ledger, LEDGER__entries);
     int is_taken = !PyObject_IsTrue(id) || PyDict_Contains(left, id) || bucket_of(entries, id) != NULL;
     if (is_taken || PyErr_Occurred()) {
         result = PyErr_Occurred() ? NULL : PYTHON;
         goto end;
     }
-    if (!(here = next_edge(SLOT(shop, SHOP_outbox))) || !(entry = new_entry(here, task_id)) ||
-        PyDict_SetItem(left, id, root) < 0 || PyDict_SetItem(SLOT(entries, ROTATING_newest), id, entry) < 0)
+    if (!(here = next_edge(SLOT(shop, SHOP_outbox))) || !(entry = new_entry(here, task_id)))
+        goto end;
+    if (!is_zero(root, TRAVELLING_root_id)) { /* another thread was first */
+        result = Py_NewRef(Py_None);
+        goto end;
+    }
+    if (PyDict_SetItem(left, id, root) < 0 || PyDict_SetItem(SLOT(entries, ROTATING_newest), id, entry) < 0)
         goto end;
     put(root, TRAVELLING_root_id, Py_NewRef(id));
     put(root, TRAVELLING_edge, Py_NewRef(here));

@@ -13,7 +13,7 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
-from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, join
+from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, join, release
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.tuple import SETTLED, Tree, Tuple, is_tick
@@ -77,40 +77,39 @@ class BoltCollector(OutputCollector):
                 port = route.pick(values) if route.keys is None else route.ports[route.keys[values[route.key_at]]]
             except (KeyError, TypeError):
                 port = route.pick(values)
-        tree: Tree = UNTRACKED
-        if anchors is not None:
-            tree = anchors._tree  # only now: picking may call the user's own `__hash__`, which may do anything
-            if tree is SETTLED:
-                raise self._settled_anchor(anchors)
-            if tree is TAKEN_BACK:
-                return self._emit_unusual(stream, anchors, values)
-        if port is not None and port.append is not None:
-            tup = Tuple()  # `new_tuple`, without the call
-            tup.values = values
-            tup._origin = route.origin
-            tup._tree = tree
-            tree.open += 1  # before anybody can see the tuple
-            port.append(tup)
-            route.emitted += 1
-            return [port.task_id]
-        if port is not None and port.buffer is not None and self._shop.enter():
-            try:
-                self._task.send(route, port.buffer, values, tree)
-            finally:
-                self._shop.leave()
-            route.emitted += 1
-            return [port.task_id]
-        return self._emit_picked(route, port, values, tree, anchors)
+        if port is None or port.append is None:
+            return self._emit_picked(route, port, values, anchors)
+        tup = Tuple()  # `new_tuple`, without the call
+        tup.values = values
+        tup._origin = route.origin
+        # From this look to the end of the change there is no call: another thread might settle the anchor.
+        tree: Tree = UNTRACKED if anchors is None else anchors._tree
+        if tree is SETTLED or tree is TAKEN_BACK:
+            return self._emit_unusual(stream, anchors, values)
+        tup._tree = tree
+        tree.open += 1  # before anybody can see the tuple
+        port.append(tup)
+        route.emitted += 1
+        return [port.task_id]
 
-    def _emit_picked(
-        self, route: Route, port: Port | None, values: list[Any], tree: Tree, anchors: Anchors
-    ) -> list[int]:
+    def _emit_picked(self, route: Route, port: Port | None, values: list[Any], anchor: Tuple | None) -> list[int]:
         """Emit to a port that is not plain, or to all that the route chooses."""
         if not self._shop.enter():
-            return self._emit_unusual(route.origin.stream, anchors, values)
+            return self._emit_unusual(route.origin.stream, anchor, values)
         try:
             ports = route.choose(values) if port is None else (port,)
-            self._task.deliver(route, ports, values, tree)
+            # Until `leave` no tree is drained: what another thread acks meanwhile it posts.
+            tree: Tree = UNTRACKED if anchor is None else anchor._tree
+            if tree is SETTLED or tree is TAKEN_BACK:
+                return self._emit_unusual(route.origin.stream, anchor, values)
+            if port is not None and port.buffer is not None:
+                self._task.send(route, port.buffer, values, tree)
+            else:
+                tree.open += 1  # the place of this emit, until all ports are served
+                try:
+                    self._task.deliver(route, ports, values, tree)
+                finally:
+                    release([tree])
         finally:
             self._shop.leave()
         route.emitted += 1
@@ -181,22 +180,26 @@ class BoltCollector(OutputCollector):
     def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
         route, values = self._task.checked(stream, values)
-        taken_back, trees = self._shop.taken_back, self._trees(anchors)
-        with self._shop.lock:
-            ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
-        out_tasks = [port.task_id for port in ports]
-        row = self._task.row_for(route, ports, values)  # here, because it may raise
+        taken_back, trees = self._shop.taken_back, self._hold(anchors)
+        try:
+            with self._shop.lock:
+                ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
+            out_tasks = [port.task_id for port in ports]
+            row = self._task.row_for(route, ports, values)  # here, because it may raise
+        except BaseException:
+            self._make(lambda: release(trees))
+            raise
 
         def deliver() -> None:
             if taken_back != self._shop.taken_back or TAKEN_BACK in trees:
                 self._give_up(trees)
                 return
             tree = join(trees) if ports else UNTRACKED
+            tree.open += 1  # the place of this emit, until all ports are served
             try:
                 self._task.deliver(route, ports, values, tree, row)
             finally:
-                if not tree.open:
-                    tree.drained()  # a joint that has no tuple in this slot
+                release([tree, *trees])
             route.emitted += 1
             route.extra += len(ports) - 1
             if self.watched:
@@ -210,6 +213,7 @@ class BoltCollector(OutputCollector):
         self._shop.outbox.why = IN_FLIGHT
         for tree in trees:
             tree.fail()
+        release(trees)
 
     def _settle_unusual(self, tup: Tuple, verb: str) -> None:
         """Ack or fail with hooks, or from another thread."""
@@ -264,9 +268,7 @@ class BoltCollector(OutputCollector):
         if verb == "fail":
             self._shop.outbox.why = self._why()
             tree.fail()
-        tree.open -= 1
-        if not tree.open:
-            tree.drained()
+        release([tree])
         if self.watched:
             self._task.tell_settled(tup, verb)
 
@@ -283,12 +285,16 @@ class BoltCollector(OutputCollector):
             self._task.stats.process_secs += waited
             self._task.stats.process_count += 1
 
-    def _trees(self, anchors: Anchors) -> list[Tree]:
-        trees = []
+    def _hold(self, anchors: Anchors) -> list[Tree]:
+        """The trees of `anchors`, with a place opened in each, so that none is complete before the emit is made."""
+        trees: list[Tree] = []
         for anchor in anchor_tuples(anchors):
-            if anchor._tree is SETTLED:
+            tree = anchor._tree
+            if tree is SETTLED:
+                self._make(lambda: release(trees))
                 raise self._settled_anchor(anchor)
-            trees.append(anchor._tree)
+            tree.open += 1
+            trees.append(tree)
         return trees
 
     def _settled_anchor(self, anchor: Tuple) -> EmitError:

@@ -171,12 +171,14 @@ class Outbox:
         return branch
 
     def close(self, branch: Branch) -> None:
-        """A part that came from elsewhere has drained: its net value goes home."""
-        self.branches.pop(branch.root_id)
-        if not branch.failed and branch.edge:
+        """A part that came from elsewhere has drained: its net value goes home, once."""
+        if self.branches.get(branch.root_id) is branch:  # else it has expired, and another one has its place
+            self.branches.pop(branch.root_id)
+        edge, branch.edge = branch.edge, 0
+        if not branch.failed and edge:
             acks = self._acks_to(branch.home_task)
             acks.acked_roots.append(branch.root_id)
-            acks.acked_edges.append(branch.edge)
+            acks.acked_edges.append(edge)
 
     def fail(self, branch: Branch) -> None:
         acks = self._acks_to(branch.home_task)

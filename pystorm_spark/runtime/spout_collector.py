@@ -86,11 +86,11 @@ class SpoutCollector(SpoutOutputCollector):
             root.task = self._task
             root.message_id = message_id
             root.emitted_at = self.now
-            root.bucket = bucket = self.bucket
             tup = Tuple()
             tup.values = values
             tup._origin = route.origin
             tup._tree = root
+            root.bucket = bucket = self.bucket  # only now: a rotation in between would cut its timeout short
             bucket[root] = None  # before anybody can see the tuple
             port.append(tup)
             route.emitted += 1

@@ -6,6 +6,7 @@ import logging
 import random
 import sys
 from collections.abc import Mapping
+from threading import get_ident
 from typing import Any
 
 from pystorm_spark.core import compiled, laid_out
@@ -18,7 +19,7 @@ from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.spout_collector import SpoutCollector
 from pystorm_spark.runtime.task import Task
-from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root
+from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root, release
 from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.durable import BatchSpout
@@ -165,10 +166,14 @@ class SpoutTask(Task):
             root = new_root(self, message_id, self.collector.now, self.pending.newest)
             if self.held is not None and self.held.settles(root, values):
                 return
-            self.deliver(route, ports, values, root, row)
-            self.pending.newest[root] = None
-            if not root.open:
-                root.drained()  # nobody in this slot got it
+            self.pending.newest[root] = None  # before anybody can see a tuple of it
+            try:
+                self.deliver(route, ports, values, root, row)
+            except BaseException:
+                self._withdraw(root)
+                raise
+            finally:
+                release([root])
 
     def _tell_untracked(self) -> None:
         if self._wants_outcomes:
@@ -183,15 +188,31 @@ class SpoutTask(Task):
 
     @compiled
     def track(self, root: Root) -> None:
-        """Give `root` its id and, while it is pending, a place in the ledger: a tuple of its tree leaves the slot."""
+        """Give `root` its id and, while it is pending, a place in the ledger: a tuple of its tree leaves the slot.
+
+        Any thread may ask for the id of a tuple's root, also while another one does.
+        """
         root_id = self._draw(64)
+        here = self.shop.outbox.edge_id()  # stands for all that is still in this slot
         while not root_id or root_id in self._left:
             root_id = (root_id + 1) % (1 << 64)  # not drawn again: that would not end with a stuck source of chance
+        if root.root_id:  # another thread was first; from here to the last change there is no call
+            return
         root.root_id = root_id
-        root.edge = here = self.shop.outbox.edge_id()  # stands for all that is still in this slot
-        if root.bucket is not None:
-            self._left[root_id] = root
+        root.edge = here
+        if root.bucket is None:
+            return
+        self._left[root_id] = root
+        if get_ident() == self.shop.thread:
             self._ledger.init(root_id, here, self.task_id)
+        else:
+            self.shop.post(lambda: self._begin(root_id, here))
+
+    def _begin(self, root_id: int, here: int) -> None:
+        """The ledger hears of a root that another thread has given its id; parts may have been acked before."""
+        outcome = self._ledger.init(root_id, here, self.task_id) if root_id in self._left else None
+        if outcome is not None:
+            self._end(outcome)
 
     @compiled
     def part_acked(self, root_id: int, edges: int) -> None:
@@ -220,10 +241,15 @@ class SpoutTask(Task):
     def settle(self, root: Root, acked: bool, why: str = "") -> None:
         """`root` is acked or failed; the first word counts. The spout is told in its own time."""
         if root.bucket is not None:
-            del root.bucket[root]
-            self._close(root)
+            self._withdraw(root)
             root.why = why
             (self.acked if acked else self._failed).append(root)
+
+    def _withdraw(self, root: Root) -> None:
+        """`root` is pending no more."""
+        assert root.bucket is not None
+        del root.bucket[root]
+        self._close(root)
 
     def _close(self, root: Root) -> None:
         root.bucket = None

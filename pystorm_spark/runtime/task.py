@@ -225,12 +225,16 @@ class Task:
         self.shop.outbox.send(buffer, row, tree)
 
     def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree, row: bytes | None = None) -> None:
-        """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already."""
+        """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already.
+
+        The caller holds a place in `tree`, for another thread may ack a tuple while the next port is served.
+        """
         row = row or self.row_for(route, ports, values)
         for port in ports:
             if port.put is not None:
-                port.put(new_tuple(values, route.origin, tree))
-                tree.open += 1
+                tup = new_tuple(values, route.origin, tree)
+                tree.open += 1  # before anybody can see the tuple
+                port.put(tup)
             else:
                 assert port.buffer is not None
                 assert row is not None

@@ -9,10 +9,15 @@ one value home to the root's ledger when it has drained.
     Joint      tuples anchored to several trees at once; one place in each of them
     Tick       a tick tuple, which belongs to no tree and is not counted
     TakenBack  tuples that a bolt has held across a rollback
+
+Several threads may open and close places. A place is counted before any other thread can see its tuple, and an emit
+holds one until all its targets are served, so only the last one to close brings `open` to zero. Only the slot's own
+thread calls `drained`, maybe later: a frame may have brought more tuples of a `Branch` by then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import laid_out
@@ -75,6 +80,8 @@ class Root(Travelling):
         return self.root_id
 
     def drained(self) -> None:
+        if self.open:
+            return
         if self.root_id:
             self.task.part_acked(self.root_id, self.edge)
         elif self.bucket is not None:
@@ -95,9 +102,9 @@ class Root(Travelling):
 
 
 def new_root(task: SpoutTask, message_id: Any, emitted_at: float, bucket: dict[Root, None]) -> Root:
-    """A root that nobody has yet; its `edge` is set when the first tuple leaves the slot."""
+    """A root with one place, held by its emit; its `edge` is set when the first tuple leaves the slot."""
     root = Root()
-    root.open = 0
+    root.open = 1
     root.root_id = 0
     root.task = task
     root.message_id = message_id
@@ -124,7 +131,8 @@ class Branch(Travelling):
         return self.home_task
 
     def drained(self) -> None:
-        self.outbox.close(self)
+        if not self.open:  # else a frame has brought more since this call was posted
+            self.outbox.close(self)
 
     def fail(self) -> None:
         if not self.failed:
@@ -136,7 +144,10 @@ class Branch(Travelling):
 
 
 class Joint(Tree):
-    """Tuples anchored to several trees: holds one place in each until all of them are acked."""
+    """Tuples anchored to several trees: holds one place in each until all of them are acked.
+
+    The parents must be open when it is made, and stay so until then: whoever makes it holds a place in each.
+    """
 
     __slots__ = ("parents",)
 
@@ -147,10 +158,7 @@ class Joint(Tree):
             parent.open += 1
 
     def drained(self) -> None:
-        for parent in self.parents:
-            parent.open -= 1
-            if not parent.open:
-                parent.drained()
+        release(self.parents)
 
     def fail(self) -> None:
         for parent in self.parents:
@@ -188,6 +196,14 @@ class TakenBack(NoTree):
 
 
 TAKEN_BACK = TakenBack()
+
+
+def release(trees: Iterable[Tree]) -> None:
+    """Close one place in each of `trees`; only the slot's own thread may do it, for it may drain them."""
+    for tree in trees:
+        tree.open -= 1
+        if not tree.open:
+            tree.drained()
 
 
 def join(trees: list[Tree]) -> Tree:

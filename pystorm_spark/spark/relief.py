@@ -66,7 +66,10 @@ class Relief:
     def is_relieved(self) -> bool:
         """Whether the slot has been taken from the calling thread, which has been told that it may have been."""
         with self._lock:
-            return self._shop.thread != get_ident()
+            if self._shop.thread != get_ident():
+                return True
+            self._shop.executing = None  # the batch is done, and the slot is still this thread's
+            return False
 
     def serve(self, task: BoltTask, goes_on: Callable[[], bool], tell: Callable[[float], None]) -> None:
         """Run the bolt that the calling thread was held up by, until it is quick again, or while it `goes_on`.

@@ -118,6 +118,34 @@ def test_a_branch_knows_its_root_and_its_home():
 # Joints.
 
 
+def test_a_branch_whose_drain_comes_late_waits_for_what_a_frame_has_brought_meanwhile():
+    post = Post()
+    branch = post.branch(7, 0b01)
+    branch.open -= 1  # by another thread, which posts the drain
+    branch.edge ^= 0b10
+    branch.open += 1
+    branch.drained()
+    assert post.sent() == NOTHING
+    close(branch)
+    assert post.sent() == ([(7, 0b11)], [], [])
+
+
+def test_a_branch_sends_its_edges_home_once_however_often_it_is_drained():
+    post = Post()
+    branch = post.branch(7, 0b01)
+    close(branch)
+    branch.drained()
+    assert post.sent() == ([(7, 0b01)], [], [])
+
+
+def test_a_branch_that_drains_after_it_expired_leaves_the_later_one_in_its_place():
+    post = Post()
+    early, late = post.branch(7, 0b01), post.branch(7, 0b10)
+    early.open -= 1
+    early.drained()
+    assert post.outbox.branches.get(7) is late
+
+
 def test_a_joint_keeps_every_parent_open_until_all_its_tuples_are_acked():
     post = Post()
     one, two = post.branch(1, 0b01), post.branch(2, 0b10)

@@ -217,3 +217,17 @@ def test_a_component_that_one_thread_alone_can_call_forbids_it(turned, caplog):
     slow.gate.set()
     goes_on(fast)
     assert not slot.turners._took_over
+
+
+def test_a_batch_that_was_nearly_taken_over_is_over_for_the_next_look():
+    """Else a slot that has nothing to do would be taken from a thread that nothing holds up."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Counter(0))
+    builder.set_bolt("seen", Seen()).shuffle_grouping("numbers")
+    plan = make_plan(builder.create_topology(), resolve({}), "t-1", 1)
+    slot = Slot(plan, 0, pickle_components(plan), SystemClock(), random.Random(1))
+    (task,) = slot.bolts
+    slot.shop.executing = task
+    relief = Relief(slot, SLOW_SECS)
+    assert not relief.is_relieved()
+    assert slot.shop.executing is None

@@ -1,0 +1,280 @@
+"""Scheduler: runs threads one at a time, with the hand-overs of a given schedule. The same schedule gives the same run.
+
+Under the interpreter's lock another thread can run when a function is entered, after a call, and at a jump back. These
+are the points where the scheduler may hand over, in the modules that it traces. A schedule is a list of hand-overs:
+at which point, and to which thread. So Hypothesis can draw it, and shrink it to the shortest one that fails.
+
+Locks and events of the code under test must be the scheduler's own: a thread that waits for one hands over.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+GIVE_UP_SECS = 60.0  # for a run that takes milliseconds
+MOST_POINTS = 200_000  # of a run: one that has more does not end
+
+
+class HandOver(NamedTuple):
+    """After so many points the thread with this number goes on, or the next one that can."""
+
+    point: int
+    thread: int
+
+
+class DeadlockError(AssertionError):
+    """Every thread waits."""
+
+
+class _Stopped(BaseException):
+    """Told to a thread whose run has failed elsewhere."""
+
+
+class _Thread:
+    def __init__(self, name: str, run: Callable[[], Any]) -> None:
+        self.name = name
+        self.run = run
+        self.may_run = threading.Semaphore(0)
+        self.can_go_on: Callable[[], bool] = lambda: True
+        self.is_done = False
+        self.real: threading.Thread
+
+
+class Scheduler:
+    """Runs named functions, each in a thread of its own, by one schedule."""
+
+    def __init__(self, schedule: Iterable[HandOver | tuple[int, int]] = (), modules: Sequence[Any] = ()) -> None:
+        self._schedule = dict(schedule)
+        self._files = {str(Path(module.__file__).resolve()) for module in modules}
+        self._threads: list[_Thread] = []
+        self._current: _Thread | None = None
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self.points = 0  # how many hand-overs were possible
+        self.handed_over: list[str] = []  # from where to whom: what a failure shows
+
+    def run(self, **functions: Callable[[], Any]) -> None:
+        """Run the functions to their ends, the first one first; raises what the first of them to fail has raised."""
+        for name, function in functions.items():
+            self.start(_Thread(name, function))
+        self._resume(self._threads[0])
+        told = "a thread waits for what the scheduler does not know"
+        assert self._ended.wait(GIVE_UP_SECS), f"{told}: {self.handed_over}"
+        for thread in self._threads:
+            thread.real.join(GIVE_UP_SECS)
+        if self._error is not None:
+            raise self._error
+
+    def start(self, thread: _Thread) -> None:
+        """Add a thread to the run; it goes on when somebody hands over to it."""
+        self._threads.append(thread)
+        thread.real = threading.Thread(target=self._work, args=(thread,), daemon=True)
+        thread.real.start()
+
+    def current(self) -> _Thread:
+        """The thread that runs."""
+        assert self._current is not None
+        return self._current
+
+    def lock(self) -> Lock:
+        return Lock(self)
+
+    def event(self) -> Event:
+        return Event(self)
+
+    def pause(self) -> None:
+        """Let the others go on, if they can: a thread that polls calls it where it would sleep."""
+        self._point("pause", is_pause=True)
+
+    def wait_for(self, condition: Callable[[], bool], name: str = "wait") -> None:
+        """Go on when `condition` holds; until then the others run."""
+        thread = self._me()
+        if thread is None:  # after the run, in the thread of the test
+            assert condition(), f"{name} outside of a run would never end"
+            return
+        thread.can_go_on = condition
+        while not condition():
+            self._switch(thread, self._next_after(thread), name)
+        thread.can_go_on = lambda: True
+
+    def _me(self) -> _Thread | None:
+        return self._current if getattr(self._local, "thread", None) is self._current else None
+
+    _local = threading.local()
+
+    def _work(self, thread: _Thread) -> None:
+        thread.may_run.acquire()
+        self._local.thread = thread
+        try:
+            if self._error is None:
+                sys.settrace(self._enter)
+                thread.run()
+        except _Stopped:
+            pass
+        except BaseException as exc:
+            self._error = self._error or exc
+        finally:
+            sys.settrace(None)
+            thread.is_done = True
+            self._end(thread)
+
+    def _end(self, thread: _Thread) -> None:
+        left = [other for other in self._threads if not other.is_done]
+        if not left:
+            self._ended.set()
+        elif self._error is not None:
+            self._resume(left[0])  # which finds the error and ends
+        else:
+            ready = self._ready(left)
+            if ready is None:
+                self._error = DeadlockError(f"all threads wait: {self.handed_over}")
+                ready = left[0]
+            self._resume(ready)
+
+    def _resume(self, thread: _Thread) -> None:
+        self._current = thread
+        thread.may_run.release()
+
+    def _ready(self, threads: list[_Thread]) -> _Thread | None:
+        return next((thread for thread in threads if not thread.is_done and thread.can_go_on()), None)
+
+    def _next_after(self, thread: _Thread, first: int | None = None) -> _Thread:
+        at = self._threads.index(thread) + 1 if first is None else first
+        order = self._threads[at:] + self._threads[:at]
+        ready = self._ready(order)
+        if ready is None:
+            raise DeadlockError(f"all threads wait: {self.handed_over}")
+        return ready
+
+    def _switch(self, thread: _Thread, to: _Thread, where: str) -> None:
+        if to is thread:
+            return
+        self.handed_over.append(f"{thread.name} at {where} (point {self.points}) to {to.name}")
+        self._resume(to)
+        thread.may_run.acquire()
+        if self._error is not None:
+            raise _Stopped
+
+    def _point(self, where: str, is_pause: bool = False) -> None:
+        thread = self._me()
+        if thread is None:
+            return
+        self.points += 1
+        if self.points > MOST_POINTS:
+            raise AssertionError(f"the run does not end: {self.handed_over[-20:]}")
+        chosen = self._schedule.get(self.points)
+        if chosen is not None:
+            self._switch(thread, self._next_after(thread, chosen % len(self._threads)), where)
+        elif is_pause:
+            self._switch(thread, self._next_after(thread), where)
+
+    # Tracing.
+
+    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        if code.co_filename not in self._files:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        self._point(f"{code.co_name}:{frame.f_lineno}")
+        after_call = _after_switches(code)
+
+        def trace(frame: FrameType, event: str, arg: Any) -> Any:
+            if event == "opcode" and frame.f_lasti in after_call:
+                self._point(f"{code.co_name}:{frame.f_lineno}")
+            return trace
+
+        return trace
+
+
+_found: dict[CodeType, frozenset[int]] = {}
+
+
+def _after_switches(code: CodeType) -> frozenset[int]:
+    """The instructions of `code` before which the interpreter may hand its lock over."""
+    if code not in _found:
+        instructions = list(dis.get_instructions(code))
+        after = {later.offset for op, later in pairwise(instructions) if _may_switch(op.opname)}
+        after |= {op.argval for op in instructions if op.opname.startswith(("JUMP_BACKWARD", "JUMP_ABSOLUTE"))}
+        _found[code] = frozenset(after)
+    return _found[code]
+
+
+def _may_switch(opname: str) -> bool:
+    return opname.startswith(("CALL", "BEFORE_WITH", "WITH_EXCEPT")) and "INTRINSIC" not in opname
+
+
+class Lock:
+    """A lock of the scheduler's: who waits for it hands over."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_held = False
+
+    def __enter__(self) -> None:
+        self._scheduler.wait_for(lambda: not self._is_held, "lock")
+        self._is_held = True
+
+    def __exit__(self, *error: Any) -> None:
+        self._is_held = False
+
+
+class Event:
+    """An event of the scheduler's: a wait with a time-out ends when it is set, or after the others had their turn."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is None:
+            self._scheduler.wait_for(lambda: self._is_set, "event")
+        elif not self._is_set:
+            self._scheduler.pause()
+        return self._is_set
+
+
+class Threading:
+    """What the code under test uses of the module `threading`, made of a scheduler."""
+
+    get_ident = staticmethod(threading.get_ident)
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.Lock = scheduler.lock
+        self.Event = scheduler.event
+
+    def Thread(self, target: Callable[..., Any], args: tuple[Any, ...] = (), daemon: bool = False) -> Spawned:
+        return Spawned(self._scheduler, _Thread(target.__name__, lambda: target(*args)))
+
+    def current_thread(self) -> Spawned:
+        return Spawned(self._scheduler, self._scheduler.current())
+
+
+class Spawned:
+    """A thread that a scheduler runs once it is started."""
+
+    def __init__(self, scheduler: Scheduler, thread: _Thread) -> None:
+        self._scheduler = scheduler
+        self._thread = thread
+
+    def start(self) -> None:
+        self._scheduler.start(self._thread)
+
+    def join(self, timeout: float | None = None) -> None:
+        self._scheduler.wait_for(lambda: self._thread.is_done, "join")
