@@ -5,7 +5,9 @@
 | `cluster` | `SparkCluster`: topologies on a SparkSession |
 | `session` | what a session must be like, and what it is set to |
 | `placing` | the Spark job that starts a slot process beside an executor |
-| `slot_process` | that process: a task thread turns the slot, an io thread answers exchanges |
+| `slot_process` | that process: its threads and sockets, and how it ends |
+| `slot_actor` | what it does with messages and turns: no thread, no socket, no exit |
+| `slot_watch` | its beats, and when it must end |
 | `turners`, `relief` | the threads that turn the slot; which of them, while a bolt holds one up |
 | `leftovers` | what a slot removes at its end |
 | `slot_errors` | what user code raised in a slot, on its way to the driver |

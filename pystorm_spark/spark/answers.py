@@ -26,7 +26,7 @@ BUSY_SHARE = 0.7  # of its time that a slot works when it is busy
 NEVER = -math.inf
 
 if TYPE_CHECKING:
-    from pystorm_spark.spark.slot_process import SlotProcess
+    from pystorm_spark.spark.slot_actor import SlotActor
 
 
 class Answer:
@@ -167,8 +167,8 @@ class Exchanges:
 class Answering:
     """Answers the Spark tasks that connect, one thread for each connection."""
 
-    def __init__(self, process: SlotProcess, exchanges: Exchanges, rows: RowTasks, token: bytes) -> None:
-        self._process = process
+    def __init__(self, actor: SlotActor, exchanges: Exchanges, rows: RowTasks, token: bytes) -> None:
+        self._actor = actor
         self._exchanges = exchanges
         self._token = token
         self._others: dict[Any, Callable[..., list[Any]]] = {"feed": rows.feed, "fetch": rows.fetch}
@@ -178,7 +178,7 @@ class Answering:
         Door(server, self._token, self._serve_one, self._tell_refusal).run()
 
     def _tell_refusal(self, text: str) -> None:
-        self._process.tell("log", level=logging.WARNING, text=text)
+        self._actor.tell("log", level=logging.WARNING, text=text)
 
     def _serve_one(self, connection: Connection) -> None:
         while True:
@@ -189,7 +189,7 @@ class Answering:
     def _answer(self, epoch: int, job: int, number: int, is_last: bool, parcels: list[bytes]) -> list[Any]:
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
         if is_first:
-            self._process.took_in()
+            self._actor.took_in()
             while not is_last and (secs := self._exchanges.held_secs()):
                 time.sleep(secs)
             self._exchanges.hand_out(answer, epoch, is_last)

@@ -13,8 +13,8 @@ from pystorm_spark.spark.announcer import Announcer
 from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.row_tasks import RowTasks
-from pystorm_spark.spark.slot_process import LEASE_SECS, SlotProcess
-from pystorm_spark.spark.turners import Turners
+from pystorm_spark.spark.slot_actor import SlotActor
+from pystorm_spark.spark.slot_watch import LEASE_SECS
 from pystorm_spark.spark.wire import MISSED, Address
 from tests.spark.simulation.state import SimulatedState
 from tests.spark.simulation.world import TICK_SECS
@@ -84,17 +84,7 @@ class Wire:
             self._simulation.driver.on_end(self.link)
 
 
-class Waker:
-    """Stands for the event that the thread of the tasks rests on."""
-
-    def __init__(self, process):
-        self._process = process
-
-    def set(self):
-        self._process.step_soon()
-
-
-class SimulatedProcess(SlotProcess):
+class SimulatedProcess(SlotActor):
     """One slot process."""
 
     def __init__(self, simulation, number, address):
@@ -111,10 +101,11 @@ class SimulatedProcess(SlotProcess):
         self.held_until = 0.0
         self.stalled_until = 0.0
         self._calls = deque()
-        self._wake = Waker(self)
-        self._turners = Turners(self.step, self._rest, self._crash)
+        self.is_stopping = False
+        self._process = self
+        self._now = simulation.monotonic
         self._announcer = Announcer(self.tell)
-        self._state = None
+        self.state = None
         self._told_frames = False
         self._step_due = False
         self.sealed_in = {}  # {payload: the epoch in which the slot sealed it}
@@ -195,22 +186,22 @@ class SimulatedProcess(SlotProcess):
         simulation = self.simulation
         rng = random.Random(simulation.rng.getrandbits(64))
         self.slot = Slot(simulation.plan, self.number, simulation.components, simulation, rng)
-        self._rows = RowTasks(self.slot, self.tell)
+        self.rows = RowTasks(self.slot, self.tell)
         for spout in self.slot.spouts:
             spout.spout.world = simulation.world
             spout.spout.process = self
             spout.spout.fails_to_open = fails_to_open
         for bolt in self.slot.bolts:
             getattr(bolt.bolt, "wrapped", bolt.bolt).world = simulation.world
-        self.slot.on_wake(self._wake.set)
-        self._exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
+        self.slot.on_wake(self.wake)
+        self.exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
         if checkpoint is not None:
-            self._state = SimulatedState(self, checkpoint["assignment"])
+            self.state = SimulatedState(self, checkpoint["assignment"])
         try:
             if opens:
-                self.slot.open(self._state.restored() if self._state is not None else None)
+                self.slot.open(self.state.restored() if self.state is not None else None)
         except StormError as exc:
-            self._fail_start(exc)
+            self.fail_start(exc)
             self.die()
             return
         self.passes("opened")
@@ -229,12 +220,21 @@ class SimulatedProcess(SlotProcess):
     def tell(self, kind, **content):
         self.wire.tell({"kind": kind, **content})
 
+    def wake(self):
+        self.step_soon()
+
+    def stop(self):
+        self.is_stopping = True
+
+    def note_call(self, began):
+        pass
+
     def hear(self, message):
         self.guarded(lambda: self._hear(message))
 
     def _hear(self, message):
         self.told_epoch = message.get("epoch", self.told_epoch)
-        getattr(self, f"_on_{message['kind']}")(message)
+        self.handle(message)
 
     def _reset(self, *args):
         self.passes("resetting")
@@ -262,7 +262,7 @@ class SimulatedProcess(SlotProcess):
             self._step_due = True
             self.simulation.at(self.held_until, lambda: self.guarded(self._take_step))
             return
-        if self._turners.is_stopping():
+        if self.is_stopping:
             self._finish()
             return
         self.passes("turning")
@@ -274,7 +274,7 @@ class SimulatedProcess(SlotProcess):
             self.sealed_in.setdefault(frame.payload, self.epoch)
         self.passes("turned")
         if busy or self._calls:
-            self._exchanges.note_work(STEP_SECS)
+            self.exchanges.note_work(STEP_SECS)
             self.step_soon()
         elif self.slot.is_open and self.slot.next_due() < self.simulation.now + 2 * TICK_SECS:
             self.simulation.at(self.slot.next_due(), lambda: self.guarded(self.step_soon))
@@ -299,7 +299,7 @@ class SimulatedProcess(SlotProcess):
     def _take_in(self, request, reply):
         epoch, job, number, is_last, parcels = request
         self.passes("taking in")
-        answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
+        answer, is_first = self.exchanges.take_in(epoch, job, number, parcels)
         if is_first:
             self._note_arrival(epoch, parcels)
             self.passes("taken in")
@@ -317,11 +317,11 @@ class SimulatedProcess(SlotProcess):
                 self.taken_in[payload] = epoch
 
     def _hand_out(self, answer, epoch, is_last):
-        if (not is_last and self._exchanges.held_secs()) or self.stalled_until > self.simulation.now:
+        if (not is_last and self.exchanges.held_secs()) or self.stalled_until > self.simulation.now:
             self._again(lambda: self._hand_out(answer, epoch, is_last))
             return
         self.passes("handing out")
-        self._exchanges.hand_out(answer, epoch, is_last)
+        self.exchanges.hand_out(answer, epoch, is_last)
         for _, parcel in answer.wait()[2]:
             assert epoch == self.told_epoch, f"frames of epoch {self.told_epoch} were handed to epoch {epoch}"
             self.simulation.hand_parcel(parcel, epoch)

@@ -278,7 +278,7 @@ class Simulation:
 
     def _check_files(self):
         """Each file is needed, or waits for the next commit in a slot that lives."""
-        waiting = set().union(*(process._state.for_next_commit() for process in self.living()))
+        waiting = set().union(*(process.state.for_next_commit() for process in self.living()))
         assert self._keeper.unneeded() <= waiting, f"nobody needs {self._keeper.unneeded() - waiting}"
 
     def _check_error(self, exc):
