@@ -26,7 +26,7 @@ from pystorm_spark.spark.answers import Exchanges
 from pystorm_spark.spark.relief import Relief
 from pystorm_spark.spark.row_tasks import RowTasks
 from pystorm_spark.spark.slot_errors import pack_error
-from pystorm_spark.spark.slot_state import SlotState
+from pystorm_spark.spark.slot_state import Background, SlotState
 from pystorm_spark.spark.wire import Address
 
 LONGEST_REST_SECS = 0.02
@@ -52,6 +52,9 @@ class Process(Protocol):
 
     def checkpoint_files(self, place: str, is_handed: bool) -> Files:
         """The files of the checkpoint in `place`, which are handed over to the driver if it `is_handed`."""
+
+    def background(self, name: str) -> Background:
+        """What runs calls one after the other, in a thread of that name."""
 
 
 class SlotActor:
@@ -208,8 +211,8 @@ class SlotActor:
         self.exchanges = Exchanges(self.slot, self.epoch, self.frames_taken)
         return True
 
-    def start(self, opens: bool, address: Address) -> bool:
-        """Be ready for whoever asks at `address`, with the components open if it `opens`; False if that fails."""
+    def start(self, opens: bool) -> bool:
+        """Open the components if it `opens`; False if that fails, which is told."""
         try:
             if opens:
                 self._open()
@@ -217,9 +220,12 @@ class SlotActor:
             self.fail_start(exc)
             return False
         self._end_start()
+        return True
+
+    def be_ready(self, address: Address) -> None:
+        """Tell where Spark tasks find the slot: it may be turned from now on."""
         self._announcer.say("")
         self.tell("ready", address=list(address), epoch=self.epoch)
-        return True
 
     def finish(self) -> None:
         """Close the components, when the slot has made its last step."""
@@ -234,7 +240,8 @@ class SlotActor:
         self.rows = RowTasks(self.slot, self.tell)
         if checkpoint is not None:
             files = self._process.checkpoint_files(checkpoint["place"], checkpoint["is_handed"])
-            self.state = SlotState(self.slot, self.rows, files, checkpoint["assignment"], self.tell)
+            plain, background = checkpoint["assignment"], self._process.background
+            self.state = SlotState(self.slot, self.rows, files, plain, self.tell, background)
         self.slot.on_wake(self._process.wake)
         self.slot.before_calls(self._announcer.announce)
         self.is_loaded = True

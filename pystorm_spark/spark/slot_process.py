@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -91,6 +92,9 @@ class SlotProcess:
             return PosixFiles(Path(place))
         return HandedFiles(lambda: connect(self._control_address, self._token), self.number, place)
 
+    def background(self, name: str) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix=name)
+
     def where(self) -> str:
         """Which task is running in this thread: for what it prints."""
         return self._actor.where()
@@ -111,8 +115,9 @@ class SlotProcess:
         server, address = listen(self._folder, self._host, self._leftovers.socket_name)
         answering = Answering(self._actor, self._actor.exchanges, self._actor.rows, self._token)
         threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
-        if not self._actor.start(assignment["open"], address):
+        if not self._actor.start(assignment["open"]):
             return
+        self._actor.be_ready(address)
         try:
             self._turners.run(self._actor.relief())
         finally:

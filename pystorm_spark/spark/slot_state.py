@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
@@ -22,18 +21,32 @@ READ_LIMIT = 1 << 30  # bytes of a state that are told at once
 Tell = Callable[..., None]
 
 
+class Background(Protocol):
+    """Runs calls one after the other, in another thread; what a `ThreadPoolExecutor(1)` is, too."""
+
+    def submit(self, call: Callable[..., None], /, *args: Any) -> Any: ...
+
+
 class SlotState:
     """Commits of one slot. All of it is called in the thread that turns the slot; files are written in another one."""
 
-    def __init__(self, slot: Slot, rows: RowTasks, files: Files, assignment: list[Any], tell: Tell) -> None:
+    def __init__(
+        self,
+        slot: Slot,
+        rows: RowTasks,
+        files: Files,
+        assignment: list[Any],
+        tell: Tell,
+        background: Callable[[str], Background],
+    ) -> None:
         assert slot.commits is not None
         self._slot = slot
         self._rows = rows
         self._commits = slot.commits
         self._tell = tell
         self._side = SlotCheckpoint(files, slot.number, Assignment.from_plain(assignment), ValueCodec())
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="pystorm-commits")
-        self._merger = ThreadPoolExecutor(1, thread_name_prefix="pystorm-merges")
+        self._writer = background("pystorm-commits")
+        self._merger = background("pystorm-merges")
         self._prepared = 0  # the commit that was prepared last
         self._committed = 0
         self._told_wanted = False

@@ -2,6 +2,7 @@
 
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,7 +54,8 @@ def opened(told, files=None):
     builder.set_bolt("keep", Remembers()).shuffle_grouping("rows")
     plan = make_plan(builder.create_topology(), resolve({}), "storm-id", 1)
     slot = Slot(plan, 0, pickle_components(plan), ManualClock(), random.Random(1))
-    state = SlotState(slot, RowTasks(slot, told), files, Assignment((), (), {}).to_plain(), told)
+    assignment = Assignment((), (), {}).to_plain()
+    state = SlotState(slot, RowTasks(slot, told), files, assignment, told, lambda name: ThreadPoolExecutor(1, name))
     slot.open(state.restored())
     return state
 

@@ -74,7 +74,7 @@ class Job:
 
         def ask(reply):
             process = self._simulation.process_at(self._order.addresses[slot])
-            self._simulation.soon(lambda: process.visited(visit.request(parcels), reply))
+            self._simulation.soon(lambda: process.answering.visited(visit.request(parcels), reply))
 
         deed = fault.deed if fault is not None else None
         if deed == "repeat":

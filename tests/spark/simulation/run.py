@@ -9,13 +9,14 @@ from collections import Counter
 
 from pystorm_spark.errors import SlotLostError, StormError
 from pystorm_spark.spark.driver import FAILED_JOBS, Driver
+from pystorm_spark.spark.slots import START_SECS
+from tests.spark.simulation.control import SimulatedControl
 from tests.spark.simulation.jobs import Job, JobError
 from tests.spark.simulation.processes import SimulatedProcess
-from tests.spark.simulation.state import FaultyFiles, SimulatedCheckpoint
-from tests.spark.simulation.world import World, plan_of
+from tests.spark.simulation.state import FaultyFiles, SimulatedCheckpoint, files_for_next_commit
+from tests.spark.simulation.world import SILENCE_SECS, World, plan_of
 
 MAX_RESTARTS = 3
-SILENCE_SECS = 60.0
 LIMIT_SECS = 3600.0  # of simulated time, in which every run must end
 QUIET_SECS = 5.0  # between two looks whether all is done
 
@@ -58,7 +59,7 @@ class Simulation:
         self.now = 0.0
         self.rng = random.Random(scenario.seed)
         self.world = World(scenario.numbers, scenario.guarantee, scenario.failing)
-        self.plan, self.components = plan_of(
+        self.plan, self._pickled = plan_of(
             scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee, scenario.holds, scenario.shares
         )
         self.changes = SimulatedChanges(self)
@@ -76,6 +77,7 @@ class Simulation:
         self._passed = Counter()
         self._events = []
         self._order = itertools.count()
+        self.control = SimulatedControl(self)
         self._handed = {}  # {parcel: the epoch in which a slot handed it out}
         self._taken = set()
 
@@ -152,7 +154,13 @@ class Simulation:
     def assignment(self, link):
         link.heard_at = self.now
         checkpoint = self._keeper.assignment(link.slot) if self._keeper is not None else None
-        return {"checkpoint": checkpoint, **self.driver.admit(link)}
+        return {
+            "plan": self._pickled,
+            "start_secs": START_SECS,
+            "careful": self.scenario.beats and self.driver.has_died(link.slot),
+            "checkpoint": checkpoint,
+            **self.driver.admit(link),
+        }
 
     def process_at(self, address):
         return next(process for process in self.processes if process.address == address)
@@ -173,7 +181,8 @@ class Simulation:
         assert is_useless or self.is_ended or deeds & {"miss", "break"}, "the driver kills a sound process"
 
     def watch_silence(self):
-        self.after(SILENCE_SECS + 1.0, self._look_for_silence)
+        if not self.scenario.beats:  # else they are looked after all the time
+            self.after(SILENCE_SECS + 1.0, self._look_for_silence)
 
     def _look_for_silence(self):
         for process in self.processes:
@@ -237,7 +246,7 @@ class Simulation:
             return False
         for process in self.living():
             slot = process.slot
-            if not process.is_alive or process.is_frozen or process._calls or process.held_until > self.now:
+            if not process.is_alive or process.is_frozen or process.actor._calls or process.held_until > self.now:
                 return False
             if slot.outbox.has_frames() or slot.inbox_bytes() or slot._queued():
                 return False
@@ -278,7 +287,7 @@ class Simulation:
 
     def _check_files(self):
         """Each file is needed, or waits for the next commit in a slot that lives."""
-        waiting = set().union(*(process.state.for_next_commit() for process in self.living()))
+        waiting = set().union(*(files_for_next_commit(process.actor.state) for process in self.living()))
         assert self._keeper.unneeded() <= waiting, f"nobody needs {self._keeper.unneeded() - waiting}"
 
     def _check_error(self, exc):

@@ -125,6 +125,7 @@ class Scenario:
     failing: tuple[int, ...] = ()  # numbers that fail once
     holds: bool = False  # a bolt holds tuples until a tick comes
     shares: bool = False  # a number may be given to another spout when its own is gone
+    beats: bool = False  # slots beat, the driver keeps their leases, and they are careful when they have died
 
 
 def scenario_of(seed: int, guarantee: str | None = None) -> Scenario:

@@ -1,4 +1,4 @@
-"""Commits without disks and threads: files in memory that go wrong, and a slot's own side of a commit."""
+"""Commits without disks and threads: files in memory that go wrong, and what stands for a slot's threads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pystorm_spark.checkpoint.part import read_sections
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.checkpoint import Checkpoint
-from pystorm_spark.spark.row_tasks import RowTasks
-from pystorm_spark.spark.slot_state import SlotState
 from pystorm_spark.state.key_value import pairs_of
 
 CODEC = ValueCodec()
@@ -82,47 +80,9 @@ class Later:
         simulation.at(self._free_at, lambda: self._process.guarded(lambda: call(*args)))
 
 
-class SimulatedState(SlotState):
-    """A slot's side of a commit, with the points at which something can happen to its process."""
-
-    def __init__(self, process, assignment):
-        rows = RowTasks(process.slot, process.tell)
-        super().__init__(process.slot, rows, process.simulation.files, assignment, process.tell)
-        self._process = process
-        self._writer, self._merger = Later(process), Later(process)
-
-    def for_next_commit(self):
-        """The files that this slot has written, or merged, for a commit that is being made or comes next."""
-        side = self._side
-        proposed = side._proposed.parts if side._proposed is not None else ()
-        merged = side._merged[1:] if side._merged is not None else ()
-        return {part.name for part in (*proposed, *merged)}
-
-    def rest(self, txid, asked):
-        self._process.passes("resting")
-        super().rest(txid, asked)
-
-    def mark(self, txid, asked):
-        self._process.passes("marking")
-        super().mark(txid, asked)
-        self._process.passes("marked")
-
-    def prepare(self, txid, asked):
-        self._process.passes("preparing")
-        super().prepare(txid, asked)
-        self._process.passes("prepared")
-
-    def _write(self, *args):
-        self._process.passes("writing")
-        super()._write(*args)
-        self._process.passes("written")
-
-    def _merge(self):
-        self._process.passes("merging")
-        super()._merge()
-        self._process.passes("merged")
-
-    def commit(self, txid, asked=None):
-        self._process.passes("committing")
-        super().commit(txid, asked)
-        self._process.passes("committed")
+def files_for_next_commit(state):
+    """The files that a slot has written, or merged, for a commit that is being made or comes next."""
+    side = state._side
+    proposed = side._proposed.parts if side._proposed is not None else ()
+    merged = side._merged[1:] if side._merged is not None else ()
+    return {part.name for part in (*proposed, *merged)}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+import cloudpickle
+
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.state import StatefulBolt
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tests.spark.simulation.processes import SimulatedProcess
 
 TICK_SECS = 0.5
+SILENCE_SECS = 60.0  # that a slot may be silent, and a call of user code may take
 PARTS = ("twice", 0, 1)  # of the tree of a number: what is executed, each once
 
 
@@ -213,7 +216,7 @@ class Count(StatefulBolt):
 
 @cache
 def plan_of(slots, tasks, pending, guarantee=None, holds=False, shares=False):
-    """The plan and its pickled components: numbers → (holds →) twice → end, so that tuples cross slots."""
+    """The plan, and what a slot is made from: numbers → (holds →) twice → end, so that tuples cross slots."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", Claims() if shares else Numbers(), tasks)
     if holds:
@@ -226,4 +229,4 @@ def plan_of(slots, tasks, pending, guarantee=None, holds=False, shares=False):
     conf |= {"topology.name": "simulated", "topology.state.guarantee": guarantee or "at-least-once"}
     conf |= {"topology.state.checkpoint.interval.ms": 50}  # so that there are some commits in the short time it takes
     plan = make_plan(builder.create_topology(), resolve(conf), "simulated-1-0", slots)
-    return plan, pickle_components(plan)
+    return plan, cloudpickle.dumps((cloudpickle.dumps(plan), pickle_components(plan), SILENCE_SECS))

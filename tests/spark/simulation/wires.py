@@ -1,0 +1,101 @@
+"""The control connections without sockets: what is sent arrives in order, late, or not as long as nobody reads."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.slot_watch import LEASE_SECS
+
+ROOM = 48  # messages that a connection holds while nobody reads: as leases they come in 24 seconds
+
+
+class Way:
+    """One direction of a connection: messages keep their order, each takes its time."""
+
+    def __init__(self, simulation):
+        self._simulation = simulation
+        self._arrived_at = 0.0
+        self._waiting = deque()  # what has arrived while nobody reads
+        self._unread_until = 0.0
+        self.extra_secs = 0.0  # that each message takes longer
+
+    def carry(self, call, takes_time=True):
+        """Send something that happens by `call` at the other end."""
+        secs = self._simulation.delay() + self.extra_secs if takes_time else 0.0
+        at = max(self._arrived_at, self._simulation.now + secs)
+        self._arrived_at = at
+        self._simulation.at(at, lambda: self._arrive(call))
+
+    def _arrive(self, call):
+        if self._waiting or self._unread_until > self._simulation.now:
+            self._waiting.append(call)
+        else:
+            call()
+
+    def leave_unread(self, secs):
+        """The other end does not read for a while."""
+        self._unread_until = max(self._unread_until, self._simulation.now + secs)
+        self._simulation.haunt(secs, self._read_on)
+
+    def _read_on(self):
+        while self._waiting and self._unread_until <= self._simulation.now:
+            self._waiting.popleft()()
+
+    def is_full(self):
+        return len(self._waiting) >= ROOM
+
+
+class Wire:
+    """The control connection of one slot."""
+
+    def __init__(self, simulation, process):
+        self._simulation = simulation
+        self._process = process
+        self.to_slot, self.to_driver = Way(simulation), Way(simulation)
+        self.is_open = True
+        self._ended = False
+        self.link = SlotLink(process.number, 0, self, is_near=False)
+
+    def send(self, message):
+        """The driver tells the slot something."""
+        self._simulation.changes.check_unlocked()
+        if self.is_open:
+            self.to_slot.carry(lambda: self._process.hear(message))
+
+    def tell(self, message):
+        """The slot tells the driver something."""
+        if self.is_open:
+            # What a start announces draws no delay: scenarios that were found go on as they did without it.
+            is_announced = message["kind"] == "doing" and self.link.state == "starting"
+            self.to_driver.carry(lambda: self._heard(message), takes_time=not is_announced)
+
+    def _heard(self, message):
+        if self.is_open:
+            self.link.heard_at = self._simulation.now
+            self._simulation.control.on_message(self.link, message)
+
+    def close(self):
+        """The driver lets go of the slot, and kills it if it can."""
+        if self.is_open:
+            self.is_open = False
+            self._simulation.check_kill(self._process)
+            self._simulation.after(0.0, self._end)
+            if self._simulation.scenario.near:
+                self._process.die()
+            else:
+                self._process.orphaned_in(LEASE_SECS)
+
+    def broken(self):
+        """The process is gone, or cannot be heard any more: what it has said still arrives."""
+        self.to_driver.carry(self._break)
+
+    def _break(self):
+        if self.is_open:
+            self.is_open = False
+            self._end()
+
+    def _end(self):
+        if not self._ended:
+            self._ended = True
+            self._simulation.driver.on_end(self.link)
