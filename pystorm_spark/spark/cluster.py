@@ -27,6 +27,7 @@ from pystorm_spark.spark.session import (
 )
 from pystorm_spark.spark.signals import Interrupts, Patience
 from pystorm_spark.spark.topology import SparkTopology
+from pystorm_spark.spark.worker_python import use_this_python
 from pystorm_spark.topology.graph import Topology
 
 
@@ -58,6 +59,7 @@ class SparkCluster(Cluster[SparkTopology]):
         self._folder = session_folder(made, spark)
         self._session: SparkSession = own_session(self._folder) if spark is None else spark
         check_session(self._session)
+        use_this_python(self._session)
         self._interrupts.replace_sparks()
         self._checkpoint: Place | None = PosixPlace(named, lock) if isinstance(named, Path) else None
         if isinstance(named, str):

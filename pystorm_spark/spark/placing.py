@@ -20,6 +20,7 @@ from pyspark.serializers import CPickleSerializer
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import ProcessId, machine, parent_of, process_id
 from pystorm_spark.spark.wire import Address
+from pystorm_spark.spark.worker_python import told_python
 
 # Python puts the folder that a process works in before all others that it imports from: another copy of this package
 # may be in it.
@@ -93,7 +94,15 @@ def place(
             placed = pin = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
         return {slot: process for slot, process in placed.collect() if process is not None}, pin
     except SPARK_ERRORS as exc:
-        raise StormError(f"Spark could not start slots {list(slots)}: {reason(exc)}") from exc
+        told = f"Spark could not start slots {list(slots)}: {reason(exc)}"
+        raise StormError(f"{told}; {told_python(sc)}" if _is_about_python(exc) else told) from exc
+
+
+def _is_about_python(exc: BaseException) -> bool:
+    """Whether a job has failed because Spark's workers run a Python that is not there, or lacks what is needed."""
+    told = str(exc)
+    is_raised = "Traceback (most recent" in told and not reason(exc).startswith(StormError.__module__)
+    return is_raised or "Cannot run program" in told
 
 
 def executors(sc: SparkContext) -> list[str]:

@@ -18,6 +18,7 @@ from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place, PosixPlace, named_place, topologies_in
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.state_columns import column_of, kind_of
+from pystorm_spark.spark.worker_python import use_this_python
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
@@ -34,6 +35,7 @@ def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: s
     place: Place = PosixPlace(named) if isinstance(named, Path) else HadoopPlace(HadoopFolder(spark, named))
     name = _topology_in(place, topology)
     sections = committed_sections((place / name / "state").files(), name, component)
+    use_this_python(spark)
     rows = spark.sparkContext.parallelize(sections, max(1, len(sections))).flatMap(_rows).cache()
     try:
         kinds = rows.map(lambda row: (kind_of(row[0]), kind_of(row[1]))).distinct().collect()
