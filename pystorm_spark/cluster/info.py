@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pystorm_spark.cluster.table import counted, millis, span, table
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats, mean_ms
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.graph import ComponentSpec, Topology
+
+# The latency is a spout's until the tree is complete, and a bolt's of one `execute`.
+COLUMNS = ("kind", "tasks", "emitted", "executed", "acked", "failed", "latency ms", "errors")
 
 
 @java_names()
 @dataclass(frozen=True)
 class ComponentInfo:
-    """Counts, mean latencies and errors of one component; counts are exact and of user streams only."""
+    """Counts, mean latencies and errors of one component; counts are exact and of user streams only.
+
+    It prints as a table of one row.
+    """
 
     kind: str
     tasks: int
@@ -26,7 +33,21 @@ class ComponentInfo:
     complete_latency_ms: float
     execute_latency_ms: float
     process_latency_ms: float
-    errors: list[ErrorInfo]
+    errors: list[ErrorInfo] = field(repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join(table(COLUMNS, [self._cells()], texts=1))
+
+    def _cells(self) -> list[str]:
+        """What stands in `COLUMNS`; nothing where a component of this kind counts nothing."""
+        is_spout = self.kind == "spout"
+        executed = "" if is_spout else f"{self.executed:,}"
+        latency = self.complete_latency_ms if is_spout else self.execute_latency_ms
+        told = millis(latency) if (self.acked if is_spout else self.executed) else ""
+        counts = [f"{count:,}" for count in (self.acked, self.failed)]
+        more = "+" if len(self.errors) == ERRORS_KEPT else ""
+        tasks, emitted = f"{self.tasks:,}", f"{self.emitted:,}"
+        return [self.kind, tasks, emitted, executed, *counts, told, f"{len(self.errors)}{more}"]
 
     @classmethod
     def of(cls, spec: ComponentSpec, tasks: int, stats: TaskStats, errors: Iterable[ErrorInfo]) -> ComponentInfo:
@@ -49,16 +70,22 @@ class ComponentInfo:
 @java_names()
 @dataclass(frozen=True)
 class TopologyInfo:
-    """The status of one running topology."""
+    """The status of one running topology. It prints as a table with a row for each component."""
 
     name: str
     id: str
     status: str
     uptime_secs: float
     workers: int
-    conf: Mapping[str, Any]
+    conf: Mapping[str, Any] = field(repr=False)
     pending: int
-    components: Mapping[str, ComponentInfo]
+    components: Mapping[str, ComponentInfo] = field(repr=False)
+
+    def __str__(self) -> str:
+        workers = counted(self.workers, "worker")
+        title = f"{self.name}: {self.status}, up {span(self.uptime_secs)}, {workers}, {self.pending:,} pending"
+        rows = [[id_, *info._cells()] for id_, info in self.components.items()]
+        return "\n".join([title, *table(("component", *COLUMNS), rows, texts=2)])
 
 
 class Tally:

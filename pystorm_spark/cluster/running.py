@@ -16,7 +16,7 @@ ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KI
 
 @java_names()
 class TopologyHandle(ABC):
-    """A submitted topology."""
+    """A submitted topology. It prints as its `TopologyInfo` does."""
 
     name: str
     id: str
@@ -39,6 +39,12 @@ class RunningTopology(TopologyHandle):
         self.error: BaseException | None = None  # what has ended the topology, if it did not end as it was told
         self.ended = threading.Event()
         self._deciding = threading.Lock()  # on the status
+
+    def __str__(self) -> str:
+        return str(self.info())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r}: {self.status}>"
 
     def await_termination(self, timeout: float | None = None) -> bool:
         ended = self.ended.wait(timeout)

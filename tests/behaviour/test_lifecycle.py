@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -271,6 +272,19 @@ def test_the_counts_of_a_known_topology_are_exact(cluster):
     assert counts("audit") == ("bolt", 1, 0, 0, 10, 0, 0)
     # "audit" holds the nine that did not fail.
     assert cluster.topology_info("topology").pending == 9
+
+
+TABLE = r"""topology: ACTIVE, up \d+ s, \d workers?, 0 pending
+component  kind   tasks  emitted  executed  acked  failed  latency ms  errors
+spout      spout      1        3                3       0 +[\d.,]+       0
+a          bolt       1        0         3      3       0 +[\d.,]+       0"""
+
+
+def test_a_topology_and_its_handle_print_as_the_same_table(cluster):
+    handle = run(cluster, chain(numbers(3), Sink()))
+
+    assert re.fullmatch(TABLE, str(cluster.topology_info("topology")))
+    assert re.fullmatch(TABLE, str(handle))
 
 
 @pytest.mark.local_only(STANDING_TIME)
