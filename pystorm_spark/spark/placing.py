@@ -22,6 +22,8 @@ from pystorm_spark.spark.process import ProcessId, machine, parent_of, process_i
 from pystorm_spark.spark.wire import Address
 from pystorm_spark.spark.worker_python import told_python
 
+log = logging.getLogger(__name__)
+
 # Python puts the folder that a process works in before all others that it imports from: another copy of this package
 # may be in it.
 START = 'import sys; "" in sys.path[:1] and sys.path.pop(0); from pystorm_spark.spark.slot_process import main; main()'
@@ -30,6 +32,13 @@ _SECRET_FREE = ("-c", START)  # what shows in a list of processes
 # A thread that has not yet spoken with the JVM finds nobody to connect to when that is gone.
 SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
 CAUSED_BY = "Caused by: "  # as Java tells it
+TRIES = 3  # of a placing job; where the driver is the executor Spark itself gives a task only one
+LOST_WORKER = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "java.io.EOFException",
+    "java.net.SocketException",
+)
 SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
 
 
@@ -85,17 +94,33 @@ def place(
     They are spread over the executors, beginning with the one that `first` stands for. The RDD that is returned keeps a
     block in each executor that has got a slot: dynamic allocation does not take it for idle, until it is unpersisted.
     """
-    try:
-        found = executors(sc)
-        if not found:
-            placed, pin = sc.parallelize(slots, len(slots)).mapPartitions(launch), None
-        else:
-            wanted = [(slot, found[(first + slot) % len(found)]) for slot in slots]
-            placed = pin = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
-        return {slot: process for slot, process in placed.collect() if process is not None}, pin
-    except SPARK_ERRORS as exc:
-        told = f"Spark could not start slots {list(slots)}: {reason(exc)}"
-        raise StormError(f"{told}; {told_python(sc)}" if _is_about_python(exc) else told) from exc
+    for left in reversed(range(TRIES)):
+        try:
+            return _placed(sc, launch, slots, first)
+        except SPARK_ERRORS as exc:
+            told = f"Spark could not start slots {list(slots)}: {reason(exc)}"
+            if not left or not _has_lost_worker(exc):
+                raise StormError(f"{told}; {told_python(sc)}" if _is_about_python(exc) else told) from exc
+            log.warning("%s; it is asked again", told)
+    raise AssertionError
+
+
+def _placed(
+    sc: SparkContext, launch: Launch, slots: Sequence[int], first: int
+) -> tuple[dict[int, ProcessId], RDD[Started] | None]:
+    found = executors(sc)
+    if not found:
+        placed, pin = sc.parallelize(slots, len(slots)).mapPartitions(launch), None
+    else:
+        wanted = [(slot, found[(first + slot) % len(found)]) for slot in slots]
+        placed = pin = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
+    return {slot: process for slot, process in placed.collect() if process is not None}, pin
+
+
+def _has_lost_worker(exc: BaseException) -> bool:
+    """Whether a Python worker has ended under a job. What it has started is there, and one of two is surplus."""
+    told = str(exc)
+    return any(words in told for words in LOST_WORKER) and "Traceback (most recent" not in told
 
 
 def _is_about_python(exc: BaseException) -> bool:

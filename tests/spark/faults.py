@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pyspark import TaskContext
 
-from pystorm_spark.spark import exchange, fetching
+from pystorm_spark.spark import exchange, fetching, placing, run
 from tests.spark.processes import kill, slot_processes
 
 
@@ -110,3 +110,24 @@ def put_in_fetching(monkeypatch, kind, folder, times=1):
     """Let the next fetching of rows go wrong."""
     folder.mkdir()
     monkeypatch.setattr(fetching, "Fetching", functools.partial(kind, folder=str(folder), times=times))
+
+
+@dataclass(frozen=True, repr=False)
+class PlacerKilled(placing.Launch):
+    """The Python worker that starts slots is killed when it has started one."""
+
+    fault_folder: str = ""
+    times: int = 1
+
+    def __call__(self, slots):
+        started = super().__call__(slots)
+        yield next(started)
+        if is_left(self.fault_folder, self.times):
+            kill(os.getpid())
+        yield from started
+
+
+def put_in_placing(monkeypatch, folder, times=1):
+    """Let the next placing of slots go wrong."""
+    folder.mkdir()
+    monkeypatch.setattr(run, "Launch", functools.partial(PlacerKilled, fault_folder=str(folder), times=times))

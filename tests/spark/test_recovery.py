@@ -109,6 +109,16 @@ def test_what_a_failed_job_carried_is_failed_and_replayed(cluster, journal, tmp_
     assert len(set(journal.noted("prepared"))) == 2
 
 
+def test_a_python_worker_that_is_killed_while_it_starts_slots_fails_no_submit(cluster, journal, tmp_path, monkeypatch):
+    before = slot_processes()
+    faults.put_in_placing(monkeypatch, tmp_path / "faults", times=2)
+
+    cluster.submit_topology("unlucky", {"topology.workers": 2}, steady(20, journal))
+
+    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(20)))
+    wait_until(lambda: len(slot_processes() - before) == 2)  # those that came twice are gone
+
+
 def test_a_tuple_for_which_memory_is_lacking_fails_and_its_slot_lives_on(cluster, journal, tmp_path):
     topology = dying(100, journal, EatsMemoryOnce(50, str(tmp_path / "marker")))
     cluster.submit_topology("hungry", {"topology.workers": 2}, topology)
