@@ -104,8 +104,14 @@ class FedSpout(BatchSpout):
             return True
 
     def release(self, batch: int, round_: int, parts: Iterable[tuple[int, int, int]]) -> None:
-        """Begin a batch with the rows of `parts`, (partition, attempt, number of chunks) each."""
+        """Begin a batch with the rows of `parts`, (partition, attempt, number of chunks) each.
+
+        The slot may come to a release when Spark tasks have already brought rows of a newer round. Then the release is
+        void: the driver releases the newer round, or a later one, too.
+        """
         with self._lock:
+            if round_ < self._round:
+                return
             staged, self._staged = self._staged, {}
         found = [(partition, staged.get((partition, attempt), {}), chunks) for partition, attempt, chunks in parts]
         if any(len(part) != chunks for _, part, chunks in found):

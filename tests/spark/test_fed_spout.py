@@ -93,6 +93,17 @@ def test_a_release_of_what_has_not_come_is_an_error(fed):
         fed.spout.release(0, 1, [(0, 100, 2)])
 
 
+def test_a_release_that_is_handled_after_rows_of_a_newer_round_have_come_is_void(fed):
+    fed.spout.stage(1, 0, 100, 0, packed([1]))
+    fed.spout.stage(2, 0, 200, 0, packed([2]))
+
+    fed.spout.release(0, 1, [(0, 100, 1)])
+    assert fed.emitted() == []
+    fed.spout.release(0, 2, [(0, 200, 1)])
+
+    assert [values for _, values in fed.emitted()] == [[2]]
+
+
 def test_the_driver_is_told_when_every_row_is_acked(fed):
     fed.spout.stage(1, 0, 100, 0, packed([1], [2]))
     fed.spout.release(0, 1, [(0, 100, 1)])
