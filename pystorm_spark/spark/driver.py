@@ -330,8 +330,7 @@ class Driver(Slots):
                 with self._changed:  # another death, of those that did not come back
                     self._lost.update((slot, str(exc)) for slot in lost if self.slots[slot] is None)
                 return
-        if self.active:
-            self._ask_all("activate")
+        self._activate_again()
 
 
 def _first_line(exc: Exception) -> str:

@@ -73,7 +73,7 @@ class Slots:
         self._heard: set[int] = set()  # slots that start and have said hello
         self._questions = itertools.count(1)
         self._asked: dict[int, Question] = {}  # those that are not yet answered
-        self._telling = threading.Lock()
+        self._telling = threading.RLock()  # held while slots are asked: all of them hear questions in the same order
         self._ending = False
 
     # What slots say; called in the listening threads.
@@ -209,12 +209,22 @@ class Slots:
     def set_active(self, active: bool) -> None:
         """Have the spouts emit, or rest; returns when every slot has done so. The first time components are opened."""
         secs = self._start_secs if active and not self.is_open else ANSWER_SECS
-        self.active = active
-        self.is_open = self.is_open or active
-        question = self._ask_all("activate" if active else "deactivate", secs)
+        kind = "activate" if active else "deactivate"
+        with self._telling:  # of two that change it at once, the slots hear last who has set it last
+            self.active = active
+            self.is_open = self.is_open or active
+            question = self._ask(kind)
+        self._await_answers(question, kind, secs)
         for link in question.unanswered():
             if link.state == "failed":
                 raise StormError(link.reason)
+
+    def _activate_again(self) -> None:
+        """Have the spouts of slots that were started anew emit, if that is still wanted when the slots are asked."""
+        with self._telling:
+            question = self._ask("activate") if self.active else None
+        if question is not None:
+            self._await_answers(question, "activate", ANSWER_SECS)
 
     def read(self, component: str, key: bytes | None) -> list[bytes]:
         """What the slots find of a component's state for a packed key, or for all."""
@@ -253,7 +263,7 @@ class Slots:
             self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
             asked = next(self._questions)
             question = self._asked[asked] = Question(frozenset(links))
-        with self._telling:  # all slots hear a commit before they are asked what is committed, or all after it
+        with self._telling:  # all hear a commit before they are asked what is committed, or all after it
             for link in links:
                 link.tell(kind, asked=asked, **content)
         return question
@@ -261,11 +271,15 @@ class Slots:
     def _ask_all(self, kind: str, secs: float = ANSWER_SECS, **content: Any) -> Question:
         """Tell the slots something and wait until each has done it, is gone, or takes too long."""
         question = self._ask(kind, **content)
+        self._await_answers(question, kind, secs)
+        return question
+
+    def _await_answers(self, question: Question, kind: str, secs: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: question.is_answered() or self._ending, secs)
-            if not question.is_answered() and not self._ending:
-                log.warning("slots %s are busy with user code: %s is not done yet", question.open_slots(), kind)
-        return question
+            busy = [] if self._ending else question.open_slots()
+        if busy:
+            log.warning("slots %s are busy with user code: %s is not done yet", busy, kind)
 
     def stop(self, secs: float = 30.0) -> None:
         """Have every slot close its components and end; what does not end is killed."""

@@ -1,5 +1,7 @@
 """When the driver commits: a slot that answers at once, exchanges that end when told to, and a clock that jumps."""
 
+from threading import Thread
+
 import pytest
 
 from pystorm_spark.errors import SlotLostError
@@ -288,3 +290,37 @@ def test_deaths_of_a_slot_without_a_commit_in_between_end_the_topology(changes, 
     engine = start_dying(changes, commits, last_word="mark")
     with pytest.raises(SlotLostError, match="slot 0 died 4 times in a row"):
         engine.driver.batch()
+
+
+class WatchedDriver(Driver):
+    """Lets another thread do something each time that it looks whether spouts shall emit."""
+
+    on_look = staticmethod(lambda: None)
+
+    @property
+    def active(self):
+        self.on_look()
+        return self._active
+
+    @active.setter
+    def active(self, active):
+        self._active = active
+
+
+def test_a_deactivation_that_comes_as_a_recovery_ends_is_the_last_that_slots_hear():
+    driver = WatchedDriver(1, None, b"token", 3, 60.0)
+    slot = RestingSlot(driver, drains=True)
+    driver.set_active(True)
+    user = Thread(target=driver.set_active, args=(False,))
+
+    def deactivate():
+        driver.on_look = lambda: None
+        user.start()
+        user.join(0.2)  # it has had its chance to come in between
+
+    driver.on_look = deactivate
+    driver._recover()
+    user.join()
+
+    assert slot.heard == ["activate", "reset", "activate", "deactivate"]
+    assert not driver.active
