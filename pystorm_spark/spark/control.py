@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from pystorm_spark.spark.outgoing import Outgoing, OverfullError
 from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.wire import Address, Connection, Door, WireError, listen
 
@@ -26,7 +27,7 @@ HELLO_LIMIT = 1 << 16  # bytes of its first one
 class SlotLink:
     """One slot as the driver knows it."""
 
-    def __init__(self, slot: int, pid: int, connection: Connection, is_near: bool) -> None:
+    def __init__(self, slot: int, pid: int, connection: Outgoing, is_near: bool) -> None:
         self.slot = slot
         self.process: ProcessId | None = process_id(pid) if is_near else None
         self.address: Address | None = None
@@ -39,12 +40,16 @@ class SlotLink:
         self.state = "starting"  # then ready, then stopped, failed, lost or surplus
         self.reason = ""
         self._connection = connection
-        self._sending = threading.Lock()
 
     def tell(self, kind: str, **content: Any) -> None:
-        """Send a message; a slot that is gone is noticed by whoever listens to it."""
-        with self._sending, contextlib.suppress(WireError):
+        """Have a message sent, without waiting for that; a slot that is gone is noticed by whoever listens to it."""
+        try:
             self._connection.send({"kind": kind, **content})
+        except OverfullError as exc:
+            self.reason = self.reason or str(exc)
+            self.kill()
+        except WireError:
+            pass
 
     def hear(self) -> dict[str, Any]:
         message: dict[str, Any] = self._connection.receive()
@@ -132,11 +137,20 @@ class Control:
         if hello["kind"] == "file":
             self._listener.on_file(connection, hello)
             return
-        link = SlotLink(int(hello["slot"]), int(hello["pid"]), connection, self._is_near)
-        answer = self._listener.assignment(link, dict(hello["versions"]))
+        outgoing = Outgoing(connection, f"pystorm-tell-{hello['slot']}")
+        link = SlotLink(int(hello["slot"]), int(hello["pid"]), outgoing, self._is_near)
+        try:
+            self._listen_to(link, dict(hello["versions"]))
+        finally:
+            outgoing.close()
+            outgoing.join(5.0)
+
+    def _listen_to(self, link: SlotLink, versions: dict[str, str]) -> None:
+        link.tell(**self._listener.assignment(link, versions))  # before any lease
         self._links.append(link)
         try:
-            link.tell(**answer)
+            if self._closed.is_set():
+                link.kill()
             while True:
                 self._handle(link, link.hear())
         except WireError:

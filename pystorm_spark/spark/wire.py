@@ -54,6 +54,12 @@ class Address(NamedTuple):
     port: int = 0
 
 
+def pack(message: Any) -> bytes:
+    """A message as it travels. Texts are for people to read, and may hold anything that user code put into them."""
+    packed: bytes = msgpack.packb(message, unicode_errors="backslashreplace")
+    return packed
+
+
 class Connection:
     """One authenticated connection. `send` and `receive` carry one message each; one thread may do each."""
 
@@ -61,8 +67,10 @@ class Connection:
         self._sock = sock
 
     def send(self, message: Any) -> None:
-        # Texts are for people to read, and user code may have put anything into them; values come as bytes.
-        data = msgpack.packb(message, unicode_errors="backslashreplace")
+        self.send_packed(pack(message))
+
+    def send_packed(self, data: bytes) -> None:
+        """Send a message that `pack` has made."""
         try:
             if len(data) < 1 << 16:
                 self._sock.sendall(LENGTH.pack(len(data)) + data)
