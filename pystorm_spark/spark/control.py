@@ -11,17 +11,19 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from pystorm_spark.spark.outgoing import Outgoing, OverfullError
 from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.wire import Address, Connection, Door, WireError, listen
+from pystorm_spark.spark.writer import Writer
 
 log = logging.getLogger(__name__)
 user_log = logging.getLogger("pystorm_spark.slots")
 
 LEASE_SECS = 0.5  # how often every slot hears from the driver
 HELLO_LIMIT = 1 << 16  # bytes of its first one
+LAST_LINES_SECS = 5.0  # for what slots have printed to be written, where stdout is not read
 
 
 class SlotLink:
@@ -93,8 +95,12 @@ class Control:
 
     def __init__(self, folder: Path | None, host: str, inbox_limit: int, listener: Listener) -> None:
         self.token = secrets.token_bytes(32)
+        # What may block, as a pipe that nobody reads does, is not for threads that listen.
+        self._out = Writer("pystorm-out", lambda _, text: _print(text, sys.stdout))
+        self._err = Writer("pystorm-err", lambda _, text: _print(text, sys.stderr))
+        self._logs = Writer("pystorm-logs", lambda level, text: user_log.log(level, "%s", text))
         server, self.address = listen(folder, host, "control")
-        self._door = Door(server, self.token, self._serve, log.warning)
+        self._door = Door(server, self.token, self._serve, lambda text: self._logs.put(logging.WARNING, text))
         self._is_near = folder is not None
         self._inbox_limit = inbox_limit
         self._listener = listener
@@ -126,6 +132,14 @@ class Control:
             if thread is not threading.current_thread():
                 thread.join(5.0)
         self._door.join(5.0)
+        self._close_writers()
+
+    def _close_writers(self) -> None:
+        until = time.monotonic() + LAST_LINES_SECS
+        dropped = sum(writer.close(until - time.monotonic()) for writer in (self._out, self._err))
+        if dropped:
+            self._logs.put(logging.WARNING, f"the last {dropped:,} lines that slots have printed could not be shown")
+        self._logs.close(LAST_LINES_SECS)
 
     def kill_all(self) -> None:
         """End every slot the hard way."""
@@ -166,12 +180,11 @@ class Control:
 
     def _handle(self, link: SlotLink, message: dict[str, Any]) -> None:
         if message["kind"] == "print":
-            output = sys.stdout if message["level"] == logging.INFO else sys.stderr
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, which is no fault of the slot
-                output.write(f"{message['where']}: {message['text']}\n")
+            writer = self._out if message["level"] == logging.INFO else self._err
+            writer.put(message["level"], f"{message['where']}: {message['text']}")
             return
         if message["kind"] == "log":
-            user_log.log(message["level"], "slot %d: %s", link.slot, message["text"])
+            self._logs.put(message["level"], f"slot {link.slot}: {message['text']}")
             return
         if message["kind"] == "doing":
             link.doing = message["what"]
@@ -186,6 +199,8 @@ class Control:
         if message["kind"] == "crashed":
             link.doing = ""  # its reason says all
         self._listener.on_message(link, message)
+        if message["kind"] == "hung":
+            self._logs.put(logging.ERROR, f"slot {link.slot} hangs: {link.reason}\n{message['stacks']}")
 
     def _keep_lease(self) -> None:
         """Let every slot know that the driver lives, and whether some slot has more than it can take."""
@@ -204,3 +219,7 @@ class Control:
         paused = any(link.inbox_bytes > self._inbox_limit for link in links)
         for link in links:
             link.tell("lease", paused=paused)
+
+
+def _print(text: str, output: TextIO) -> None:
+    output.write(f"{text}\n")

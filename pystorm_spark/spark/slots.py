@@ -117,7 +117,6 @@ class Slots:
 
     def _on_hung(self, link: SlotLink, message: dict[str, Any]) -> None:
         link.reason = f"{message['where']} has not returned for {message['secs']:.0f} s"
-        log.error("slot %d hangs: %s\n%s", link.slot, link.reason, message["stacks"])
 
     def _on_stopped(self, link: SlotLink, message: dict[str, Any]) -> None:
         link.state = "stopped"

@@ -1,6 +1,9 @@
 """The driver's end of the connections to its slots, with slots that only read and write their sockets."""
 
 import contextlib
+import logging
+import os
+import sys
 import threading
 
 import pytest
@@ -75,6 +78,49 @@ def topologies(monkeypatch):
     yield lambda *args, **how: made.append(Topology(*args, **how)) or made[-1]
     for topology in made:
         topology.close()
+
+
+@pytest.fixture(params=["stdout", "stderr"])
+def unread(request, monkeypatch):
+    """Standard output or error is a pipe that nobody reads; gives the level of what is printed there."""
+    reader, written = os.pipe()
+    monkeypatch.setattr(control, "LAST_LINES_SECS", 0.1)
+    with os.fdopen(written, "w", buffering=1) as stream:
+        monkeypatch.setattr(sys, request.param, stream)
+        yield logging.INFO if request.param == "stdout" else logging.WARNING
+        os.close(reader)
+        wait_until(lambda: not any(thread.name in ("pystorm-out", "pystorm-err") for thread in threading.enumerate()))
+
+
+def test_a_slot_is_heard_though_nobody_reads_what_it_prints(unread, topologies):
+    topology = topologies(1)
+    peer = topology.come()
+
+    for _ in range(3000):
+        peer.connection.send({"kind": "print", "level": unread, "where": "bolt:3", "text": "x" * 100})
+    peer.connection.send({"kind": "stopped"})
+
+    wait_until(lambda: topology.slots[0].state == "stopped")
+
+
+def test_a_slot_is_heard_though_a_handler_of_the_log_blocks(topologies, caplog):
+    topology = topologies(1)
+    peer = topology.come()
+    goes_on = threading.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: goes_on.wait()
+    control.user_log.addHandler(handler)
+
+    peer.connection.send({"kind": "log", "level": logging.ERROR, "text": "some words"})
+    peer.connection.send({"kind": "hung", "where": "bolt:3", "secs": 70, "stacks": "its stacks"})
+    peer.connection.send({"kind": "stopped"})
+    wait_until(lambda: topology.slots[0].state == "stopped")
+    goes_on.set()
+    wait_until(lambda: "its stacks" in caplog.text)
+
+    control.user_log.removeHandler(handler)
+    assert "slot 0: some words" in caplog.text
+    assert "slot 0 hangs: bolt:3 has not returned for 70 s" in caplog.text
 
 
 def test_a_slot_that_stands_still_holds_up_no_lease_no_look_and_nobody_who_tells_it_something(topologies):

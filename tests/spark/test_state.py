@@ -142,7 +142,8 @@ def test_values_and_prints_of_many_megabytes_reach_the_driver(cluster, journal, 
 
     assert len(count(cluster)[0]) == 70 << 20
     assert len(journal.noted("prepared")) == 1  # the slot is the same
-    assert len(capsys.readouterr().out) > 70 << 20
+    shown = []
+    wait_until(lambda: shown.append(len(capsys.readouterr().out)) or sum(shown) > 70 << 20)
 
 
 def test_what_cannot_be_read_is_refused_and_harms_nobody(cluster, journal):
