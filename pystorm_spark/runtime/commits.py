@@ -159,6 +159,7 @@ class Commits:
 
 
 def _prepared(task: Task, committed: CommittedBolt, txid: int, is_full: bool) -> bytes | None:
+    task.shop.running = task
     try:
         return committed.prepare_commit(txid, is_full)
     except BaseException as exc:  # SystemExit and the like of user code are failures, never an end

@@ -154,6 +154,7 @@ class Slot:
             task.rotate()
 
     def _tell_metrics(self, task: Task) -> None:
+        self.shop.running = task
         points = task.metrics.collect(self.clock.monotonic(), task.report_metric)
         for bucket_secs, found in points.items():
             info = TaskInfo(task.component_id, task.task_id, self.number, self.clock.time(), bucket_secs)
@@ -285,11 +286,13 @@ class Slot:
     def _queued(self) -> int:
         return sum(task.waiting() for task in self.bolts)
 
-    def running(self, thread: int | None = None) -> str:
-        """The task whose component is being called by a thread, or else by the one that turns the slot."""
-        aside = self._aside.get(thread or get_ident())
-        task = aside[0] if aside is not None else self.shop.running
-        return f"{task.component_id}:{task.task_id}" if task is not None else f"slot {self.number}"
+    def running(self, thread: int) -> str | None:
+        """The task whose component is being called by a thread that turns the slot, or that has a bolt of its own."""
+        aside = self._aside.get(thread)
+        task: Task | None = aside[0] if aside is not None else None
+        if thread == self.shop.thread:
+            task = self.shop.running
+        return f"{task.component_id}:{task.task_id}" if task is not None else None
 
     def _poll_spouts(self, until: float) -> bool:
         """Poll one spout after the other for one round, or until `until`; the next round begins with the next spout."""
@@ -370,6 +373,7 @@ class Slot:
         self._shut_hooks()
 
     def _shut_hooks(self) -> None:
+        self.shop.running = None
         for hook in self._hooks:
             try:
                 hook.shutdown()

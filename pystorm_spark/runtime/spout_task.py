@@ -319,6 +319,7 @@ class SpoutTask(Task):
 
     def tell_acked(self, acked: Outcomes) -> None:
         """Call `ack` for these, and count them."""
+        self.shop.running = self
         now = self.clock.monotonic()
         self.stats.acked += len(acked)
         self.stats.complete_secs += now * len(acked) - sum(acked.emitted_at)
@@ -329,6 +330,7 @@ class SpoutTask(Task):
 
     def tell_failed(self, failed: Outcomes) -> None:
         """Call `fail` for these, and count them."""
+        self.shop.running = self
         self.stats.failed += len(failed)
         for message_id, self.collector.why in zip(failed.message_ids, failed.whys, strict=True):
             try:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from pystorm_spark.core import compiled
@@ -146,6 +147,8 @@ class Task:
 
     def guard(self, call: Callable[..., Any], name: str, *args: Any) -> None:
         """Make a call into user code whose failure must not hurt anything else."""
+        if get_ident() == self.shop.thread:
+            self.shop.running = self
         try:
             call(*args)
         except BaseException as exc:

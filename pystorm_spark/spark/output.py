@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,16 +17,19 @@ class PrintsToDriver(io.TextIOBase):
     def __init__(self, process: SlotProcess, level: int) -> None:
         self._process = process
         self._level = level
-        self._line = ""
+        self._begun: dict[tuple[int, str], str] = {}  # {(thread, where): a line that has not come to its end}
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        self._line += text
-        *lines, self._line = self._line.split("\n")
+        where = self._process.where()
+        writer = get_ident(), where  # several write at once, and each gets lines of its own
+        *lines, begun = (self._begun.pop(writer, "") + text).split("\n")
+        if begun:
+            self._begun[writer] = begun
         for line in lines:
-            self._process.tell("print", level=self._level, text=line, where=self._process.where())
+            self._process.tell("print", level=self._level, text=line, where=where)
         return len(text)
 
 

@@ -326,9 +326,9 @@ class SlotActor:
 
     # What others want to know.
 
-    def where(self, thread: int | None = None) -> str:
-        """Which task is running in a thread, this one by default: for what it prints."""
-        return self.slot.running(thread) if self.is_loaded else f"slot {self.number}"
+    def running(self, thread: int) -> str | None:
+        """The task that is running in a thread, if there is one."""
+        return self.slot.running(thread) if self.is_loaded else None
 
     def stats(self) -> dict[str, Any]:
         """What the tasks have counted so far, and their errors."""

@@ -37,6 +37,7 @@ from pystorm_spark.spark.slot_actor import SlotActor
 from pystorm_spark.spark.slot_errors import pack_error
 from pystorm_spark.spark.slot_watch import BEAT_SECS, SlotWatch
 from pystorm_spark.spark.stacks import all_stacks, stack_of_main
+from pystorm_spark.spark.starters import note_starters, starter
 from pystorm_spark.spark.turners import Turners
 from pystorm_spark.spark.versions import versions
 from pystorm_spark.spark.wire import Address, WireError, connect, listen
@@ -95,9 +96,10 @@ class SlotProcess:
     def background(self, name: str) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix=name)
 
-    def where(self) -> str:
-        """Which task is running in this thread: for what it prints."""
-        return self._actor.where()
+    def where(self, thread: int | None = None) -> str:
+        """Which task is running in a thread, this one by default, or has started it: for what it prints."""
+        found = self._actor.running(thread or threading.get_ident())
+        return found or (starter() if thread is None else None) or f"slot {self.number}"
 
     # Life.
 
@@ -174,7 +176,7 @@ class SlotProcess:
         """Tell where user code hangs, and end."""
         actor = self._actor
         if actor.is_starting:
-            what = f"open or prepare of {actor.where()}" if actor.is_loaded else "loading the components"
+            what = f"open or prepare of {self.where(thread)}" if actor.is_loaded else "loading the components"
             actor.fail_start(
                 StormError(
                     f"{what} has not ended after {secs:.1f} s, and a start may take {actor.start_limit:g} s "
@@ -182,7 +184,7 @@ class SlotProcess:
                 )
             )
         else:
-            self.tell("hung", secs=secs, stacks=all_stacks(), where=actor.where(thread), **actor.stats())
+            self.tell("hung", secs=secs, stacks=all_stacks(), where=self.where(thread), **actor.stats())
         os._exit(HUNG)
 
     def orphaned(self) -> NoReturn:
@@ -203,6 +205,7 @@ def main() -> None:
     root = logging.getLogger()
     root.addHandler(LogsToDriver(process))
     root.setLevel(spec["log_level"])
+    note_starters(process.where)
     sys.stdout = PrintsToDriver(process, logging.INFO)
     sys.stderr = PrintsToDriver(process, logging.WARNING)
     process.run()

@@ -1,8 +1,13 @@
 """What a slot sends to the driver's log, without a driver."""
 
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
-from pystorm_spark.spark.output import LogsToDriver
+import pytest
+
+from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
+from pystorm_spark.spark.starters import note_starters, starter
 
 
 class Process:
@@ -35,3 +40,80 @@ def test_a_value_that_cannot_be_shown_does_not_raise_where_it_is_logged(capsys):
     LogsToDriver(process).emit(record("%r", Unshowable()))
     assert process.told == []
     assert "no repr" in capsys.readouterr().err
+
+
+class Place:
+    """Keeps what is told, and where it was printed: where the test says."""
+
+    def __init__(self):
+        self.lines = []
+        self.here = "slot 0"
+
+    def where(self):
+        return starter() or self.here
+
+    def tell(self, kind, level, text, where):
+        self.lines.append(f"{where}: {text}")
+
+
+def test_a_line_goes_with_where_it_was_printed_whoever_prints_meanwhile():
+    place = Place()
+    out = PrintsToDriver(place, logging.INFO)
+
+    place.here = "a:1"
+    out.write("of ")
+    place.here = "b:2"
+    print("of b", file=out)
+    place.here = "a:1"
+    print("a", file=out)
+
+    assert place.lines == ["b:2: of b", "a:1: of a"]
+
+
+def test_threads_that_print_at_once_have_lines_of_their_own():
+    place = Place()
+    out = PrintsToDriver(place, logging.INFO)
+    out.write("begun ")
+    thread = threading.Thread(target=print, args=("whole",), kwargs={"file": out})
+    thread.start()
+    thread.join()
+    out.write("ended\n")
+
+    assert place.lines == ["slot 0: whole", "slot 0: begun ended"]
+
+
+@pytest.fixture
+def place(monkeypatch):
+    """A place where it is noted who starts threads."""
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", ThreadPoolExecutor.submit)
+    made = Place()
+    note_starters(made.where)
+    return made
+
+
+def test_a_thread_prints_for_the_component_that_has_started_it_and_so_do_threads_of_its_own(place):
+    out = PrintsToDriver(place, logging.INFO)
+
+    def print_in_another():
+        inner = threading.Timer(0, print, args=("timer",), kwargs={"file": out})
+        inner.start()
+        inner.join()
+
+    place.here = "a:1"
+    outer = threading.Thread(target=print_in_another)
+    outer.start()
+    place.here = "b:2"
+    outer.join()
+
+    assert place.lines == ["a:1: timer"]
+
+
+def test_a_thread_of_a_pool_prints_for_whoever_has_asked_it(place):
+    out = PrintsToDriver(place, logging.INFO)
+    with ThreadPoolExecutor(1) as pool:
+        for here in ("a:1", "b:2"):
+            place.here = here
+            pool.submit(print, "asked", file=out).result()
+
+    assert place.lines == ["a:1: asked", "b:2: asked"]

@@ -2,10 +2,21 @@
 
 import gc
 import os
+import re
+from threading import Thread, Timer
 
 import pytest
 
-from pystorm_spark import AlreadyAliveError, BasicBolt, NotAliveError, SparkCluster, Spout, StormError, TopologyBuilder
+from pystorm_spark import (
+    AlreadyAliveError,
+    BasicBolt,
+    Bolt,
+    NotAliveError,
+    SparkCluster,
+    Spout,
+    StormError,
+    TopologyBuilder,
+)
 from tests.spark.components import Numbers, Sum, doubling, wait_until
 from tests.spark.conftest import Journal
 from tests.spark.processes import slot_processes
@@ -134,20 +145,61 @@ def test_errors_of_user_code_come_with_their_own_traceback_and_the_tuple(cluster
     assert "number=0" in error.input
 
 
-class Prints(BasicBolt):
-    def execute(self, tup, collector):
-        print("saw", tup[0])
+class PrintsEverywhere(Spout):
+    """Prints in each of its methods, and has a thread, a timer and a pool print, too."""
+
+    outputs = ("number",)
+
+    def open(self, conf, context, collector):
+        self.collector = collector
+        self.emitted = False
+        print("spout: open")
+        Thread(target=print, args=("spout: thread",)).start()
+        Timer(0.1, print, args=("spout: timer",)).start()
+        context.shared_executor.submit(print, "spout: pool")
+
+    def activate(self):
+        print("spout: activate")
+
+    def next_tuple(self):
+        if not self.emitted:
+            self.emitted = True
+            self.collector.emit([0], message_id=0)
+
+    def ack(self, message_id):
+        print("spout: ack")
+
+    def close(self):
+        print("spout: close")
 
 
-def test_what_a_bolt_prints_is_shown_by_the_driver_with_its_task_in_front(cluster, journal, capsys):
+class PrintsByThreads(Bolt):
+    def prepare(self, conf, context, collector):
+        self.collector, self.context = collector, context
+
+    def execute(self, tup):
+        print("bolt: execute")
+        self.context.shared_executor.submit(print, "bolt: pool")
+        thread = Thread(target=lambda: Thread(target=print, args=("bolt: thread of a thread",)).start())
+        thread.start()
+        thread.join()
+        self.collector.ack(tup)
+
+
+def test_what_is_printed_is_shown_by_the_driver_with_its_component_and_task_in_front(cluster, capsys):
     builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(1, journal))
-    builder.set_bolt("prints", Prints()).shuffle_grouping("numbers")
+    builder.set_spout("talks", PrintsEverywhere())
+    builder.set_bolt("prints", PrintsByThreads()).shuffle_grouping("talks")
     cluster.submit_topology("printing", {"topology.workers": 1}, builder.create_topology())
     shown = []
-    wait_until(lambda: shown.append(capsys.readouterr().out) or "saw 0" in "".join(shown))
+    wait_until(lambda: shown.append(capsys.readouterr().out) or len(re.findall("spout: |bolt: ", "".join(shown))) == 9)
+    cluster.kill_topology("printing")
 
-    assert "prints:3: saw 0\n" in "".join(shown)
+    lines = ("".join(shown) + capsys.readouterr().out).splitlines()
+    spout = ["open", "thread", "timer", "pool", "activate", "ack", "close"]
+    bolt = ["execute", "pool", "thread of a thread"]
+    expected = [f"talks:3: spout: {what}" for what in spout] + [f"prints:2: bolt: {what}" for what in bolt]
+    assert sorted(line for line in lines if "spout: " in line or "bolt: " in line) == sorted(expected)
 
 
 class Gated(BasicBolt):

@@ -165,7 +165,7 @@ class SimulatedProcess:
             self._fails_to_open = True
             self.actor.fail_start(StormError(f"not started after {secs} s"))
         else:
-            self.tell("hung", secs=secs, stacks="", where=self.actor.where(thread), **self.actor.stats())
+            self.tell("hung", secs=secs, stacks="", where=self.actor.running(thread) or "", **self.actor.stats())
         raise Killed
 
     def _longest_call(self):

@@ -1,0 +1,88 @@
+"""Which component a slot is calling: what is printed meanwhile is shown as that component's."""
+
+from threading import Thread, get_ident
+
+import pytest
+
+from pystorm_spark.topology.builder import TopologyBuilder
+from tests.runtime.slots import HoldingBolt, Mesh, ScriptedSpout
+
+
+class WatchfulSpout(ScriptedSpout):
+    """Notes which component its slot says is running, whenever it is called."""
+
+    slot = None
+
+    def note(self, *called):
+        if self.slot is not None:
+            self.told.append((*called, self.slot.running(get_ident())))
+
+    def ack(self, message_id):
+        self.note("ack")
+
+    def fail(self, message_id):
+        self.note("fail")
+
+    def activate(self):
+        self.note("activate")
+
+    def deactivate(self):
+        self.note("deactivate")
+
+
+class SettlingBolt(HoldingBolt):
+    """Acks what is called "ack", fails what is called "fail", and holds the rest."""
+
+    def execute(self, tup):
+        super().execute(tup)
+        if tup["label"] in ("ack", "fail"):
+            getattr(self, tup["label"])(tup["label"])
+
+
+def watched():
+    """A slot with a spout that watches and a bolt, its spout, and what the slot calls that."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", WatchfulSpout())
+    builder.set_bolt("bolt", SettlingBolt()).shuffle_grouping("spout")
+    mesh = Mesh(builder.create_topology(), 1)
+    spout = mesh.spout()
+    spout.slot = mesh.slots[0]
+    return mesh, spout, f"spout:{spout.task_id}"
+
+
+def bolt_runs_last(mesh, spout, label):
+    """Have the bolt execute a tuple, after which its slot polls no spout."""
+    spout.emit(label, message_id=label)
+    mesh.slots[0].active = False
+    mesh.slots[0]._run_bolts(0)
+    assert mesh.slots[0].running(get_ident()) == f"bolt:{mesh.bolt().task_id}"
+
+
+@pytest.mark.parametrize("what", ["ack", "fail"])
+def test_a_spout_is_running_while_it_is_told_what_became_of_its_tuples(what):
+    mesh, spout, itself = watched()
+    bolt_runs_last(mesh, spout, what)
+
+    mesh.task("spout").tell_outcomes()
+
+    assert spout.told == [(what, itself)]
+
+
+def test_a_spout_is_running_while_it_is_activated_and_deactivated():
+    mesh, spout, itself = watched()
+
+    for active in (False, True):
+        bolt_runs_last(mesh, spout, "hold")
+        mesh.slots[0].set_active(active)
+
+    assert spout.told == [("deactivate", itself), ("activate", itself)]
+
+
+def test_nothing_is_said_of_a_thread_that_the_slot_does_not_know():
+    mesh, *_ = watched()
+    found = []
+    thread = Thread(target=lambda: found.append(mesh.slots[0].running(get_ident())))
+    thread.start()
+    thread.join()
+
+    assert found == [None]
