@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -46,6 +47,8 @@ class Question:
     """
 
     asked: frozenset[SlotLink]
+    kind: str = ""
+    until: float = math.inf  # when a slot that has not answered is given up, if others cannot go on without it
     replies: dict[int, dict[str, Any]] = field(default_factory=dict)  # {slot: what it answered}
 
     def is_answered(self) -> bool:
@@ -96,6 +99,15 @@ class CommitRound:
             self.failure = failed[0]
             return True
         return not (self.take_next_step() or self._make())
+
+    def end_overdue(self, now: float) -> None:
+        """Kill the slots that keep the commit waiting for too long; user code is not what holds them up."""
+        question = self._question
+        if now >= question.until:
+            for link in question.unanswered():
+                if link.state == "ready":
+                    link.reason = f"it has not answered {question.kind!r} of commit {self.txid} in time"
+                    link.kill()
 
     def take_next_step(self) -> bool:
         """Ask for the next step, whether the last one has been made or not; False if there is none."""

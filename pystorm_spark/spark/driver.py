@@ -39,8 +39,9 @@ class Driver(Slots):
         start_secs: float = START_SECS,
         changed: Changes | None = None,
         keeper: Keeper | None = None,
+        drain_secs: float = math.inf,
     ) -> None:
-        super().__init__(slots, engine, silence_secs, start_secs, changed)
+        super().__init__(slots, engine, silence_secs, start_secs, changed, drain_secs)
         self.error: BaseException | None = None
         self._token = token
         self._max_restarts = max_restarts
@@ -138,6 +139,12 @@ class Driver(Slots):
             raise
         if epoch == self.epoch:
             self._forgive_deaths()
+
+    def look_for_silence(self) -> None:
+        super().look_for_silence()
+        current = self._round
+        if current is not None:
+            current.end_overdue(self._changed.monotonic())
 
     def has_died(self, slot: int) -> bool:
         """Whether a slot has died since the last commit, or the last batch that it lived through."""

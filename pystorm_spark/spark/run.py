@@ -85,6 +85,7 @@ class Run:
             _execute_timeout(plan),
             start_secs=self._start_secs,
             keeper=self._checkpoint,
+            drain_secs=2.0 * plan.conf["topology.message.timeout.secs"],
         )
         self._launch = self._launch_from(known_as, parent)
         by_ids = plan.committed_spouts if plan.conf["topology.state.guarantee"] == "exactly-once" else ()

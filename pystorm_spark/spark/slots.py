@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -58,7 +59,13 @@ class Slots:
     """The slots of one topology, from their placing to their end."""
 
     def __init__(
-        self, slots: int, engine: Engine, silence_secs: float, start_secs: float, changed: Changes | None
+        self,
+        slots: int,
+        engine: Engine,
+        silence_secs: float,
+        start_secs: float,
+        changed: Changes | None,
+        drain_secs: float = math.inf,
     ) -> None:
         self.epoch = 1
         self.slots: dict[int, SlotLink | None] = dict.fromkeys(range(slots))
@@ -67,6 +74,9 @@ class Slots:
         self._engine = engine
         self._silence_secs = silence_secs
         self._start_secs = start_secs + ANSWER_SECS  # a slot that takes too long tells why, before it is given up
+        # To answer, a slot may have to return from user code, then call some, then write what a start has to read.
+        self._answer_secs = 2 * silence_secs + self._start_secs
+        self._drain_secs = drain_secs  # and for what is in flight to be done, or to time out
         self._changed = changed or Changes()
         self._lost: dict[int, str] = {}  # {slot: why}
         self._failed_start: str | None = None
@@ -261,7 +271,9 @@ class Slots:
             links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
             self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
             asked = next(self._questions)
-            question = self._asked[asked] = Question(frozenset(links))
+            secs = self._answer_secs + (self._drain_secs if kind == "rest" else 0.0)
+            until = self._changed.monotonic() + secs
+            question = self._asked[asked] = Question(frozenset(links), kind, until)
         with self._telling:  # all hear a commit before they are asked what is committed, or all after it
             for link in links:
                 link.tell(kind, asked=asked, **content)

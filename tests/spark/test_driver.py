@@ -324,3 +324,66 @@ def test_a_deactivation_that_comes_as_a_recovery_ends_is_the_last_that_slots_hea
 
     assert slot.heard == ["activate", "reset", "activate", "deactivate"]
     assert not driver.active
+
+
+class WatchedChanges(JumpingChanges):
+    """While nothing is heard, somebody looks now and then whether slots are silent."""
+
+    def wait_for(self, condition, timeout=None):
+        until = self.now + (3600.0 if timeout is None else timeout)
+        while not condition() and self.now < until:
+            self.now = min(until, self.now + 10.0)
+            self.look()
+        assert timeout is not None or condition(), "the driver would wait for ever"
+        return condition()
+
+
+class StuckSlot(EagerSlot):
+    """Beats, and never answers one kind of question."""
+
+    def __init__(self, driver, stuck_at):
+        self._driver, self.stuck_at = driver, stuck_at
+        self.link = SlotLink(0, 0, self, is_near=False)
+        driver.admit(self.link)
+        driver.on_message(self.link, {"kind": "ready", "address": ("there", 1)})
+        self.has_uncommitted()
+
+    def send(self, message):
+        if "asked" in message and message["kind"] != self.stuck_at:
+            self._driver.on_message(self.link, {"kind": "done", "asked": message["asked"]})
+
+    def close(self):
+        self._driver.on_end(self.link)
+
+
+class StuckSlots(ExchangesUntil):
+    """Starts a slot that gets stuck, then one that does not."""
+
+    def __init__(self, changes, commits, stuck_at):
+        self.stuck_at, self.slots = stuck_at, []
+        self.driver = Driver(1, self, b"token", 3, 60.0, 30.0, changed=changes, keeper=commits, drain_secs=60.0)
+        changes.look = self.look
+
+    def look(self):
+        self.driver.slots[0].heard_at = self.driver._changed.now
+        self.driver.look_for_silence()
+
+    def place(self, slots):
+        self.slots.append(StuckSlot(self.driver, None if self.slots else self.stuck_at))
+
+
+@pytest.mark.parametrize(
+    ("stuck_at", "secs"), [("rest", 240.0), ("mark", 180.0), ("prepare", 180.0), ("commit", 180.0)]
+)
+def test_a_slot_that_lives_and_does_not_answer_for_a_commit_is_replaced_in_the_end(commits, stuck_at, secs):
+    changes = commits._changes = WatchedChanges()
+    commits.is_exactly_once = True
+    engine = StuckSlots(changes, commits, stuck_at)
+    engine.place([0])
+
+    engine.driver.batch()
+
+    assert engine.slots[0].link.last_words() == f"it has not answered {stuck_at!r} of commit 1 in time"
+    assert 100.0 + secs <= changes.now <= 100.0 + secs + 30.0
+    assert len(engine.slots) == 2
+    assert len(commits.made_at) == (2 if stuck_at == "commit" else 1)
