@@ -1,14 +1,42 @@
-"""Internal. What user code prints and logs in a slot, on its way to the driver."""
+"""Internal. What a slot tells the driver, and what user code prints and logs there, on its way."""
 
 from __future__ import annotations
 
 import io
 import logging
-from threading import get_ident
-from typing import TYPE_CHECKING
+from collections import deque
+from threading import RLock, get_ident
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pystorm_spark.spark.slot_process import SlotProcess
+    from pystorm_spark.spark.wire import Connection
+
+
+class Words:
+    """What the threads of a slot tell the driver, one message after the other."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = RLock()
+        self._unsent: deque[dict[str, Any]] = deque()
+        self._is_sending = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message, once those of other threads are sent.
+
+        The garbage collector may run in here, and what it ends may print: that is sent after what is being sent.
+        """
+        with self._lock:
+            self._unsent.append(message)
+            if self._is_sending:
+                return
+            self._is_sending = True
+            try:
+                while self._unsent:
+                    self._connection.send(self._unsent.popleft())
+            finally:
+                self._is_sending = False
 
 
 class PrintsToDriver(io.TextIOBase):

@@ -3,8 +3,8 @@
 What it does with messages and turns is in `slot_actor`; here are its threads, its sockets and its exits. The main
 thread turns the slot, until a bolt holds it up and another one does: see `relief`. One thread for each connection of a
 Spark task answers exchanges from the slot's inbox and outbox, so that a bolt that blocks delays nobody else's exchange.
-One thread listens to the driver. One watches: it beats, and ends the process when the driver or the executor is gone,
-or when user code hangs.
+One thread listens to the driver. One beats, and ends the process when user code hangs. One ends it when the driver or
+the executor is gone; it waits for nobody.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.spark.answers import Answering
 from pystorm_spark.spark.handed_files import HandedFiles
 from pystorm_spark.spark.leftovers import Leftovers
-from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
+from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver, Words
 from pystorm_spark.spark.process import ProcessId
 from pystorm_spark.spark.slot_actor import SlotActor
 from pystorm_spark.spark.slot_errors import pack_error
@@ -62,7 +62,7 @@ class SlotProcess:
         self._leftovers = Leftovers(self.number, self._folder, files, self._executor, ProcessId(*spec["driver"]))
         self._control_address = Address(*spec["control"])
         self._control = connect(self._control_address, self._token)
-        self._sending = threading.Lock()
+        self._words = Words(self._control)
         self._wake = threading.Event()
         clock = SystemClock()
         self._actor = SlotActor(self.number, self, clock, random.Random())
@@ -72,10 +72,9 @@ class SlotProcess:
     # What the slot needs of its process.
 
     def tell(self, kind: str, **content: Any) -> None:
-        """Send a message to the driver; without a driver there is nothing left to do."""
+        """Send a message to the driver, which may wait for it to read; without one there is nothing left to do."""
         try:
-            with self._sending:
-                self._control.send({"kind": kind, **content})
+            self._words.send({"kind": kind, **content})
         except WireError:
             self.orphaned()
 
@@ -112,6 +111,7 @@ class SlotProcess:
         self._actor.begin(assignment)
         self._start_thread(self._hear)
         self._start_thread(self._keep_watch)
+        self._start_thread(self._beat)
         if not self._actor.load(assignment):
             return
         server, address = listen(self._folder, self._host, self._leftovers.socket_name)
@@ -151,11 +151,18 @@ class SlotProcess:
             self._actor.handle(self._receive())
 
     def _keep_watch(self) -> None:
+        """End the process when the driver or the executor is gone. It tells nothing: a driver may stand still."""
         while True:
             time.sleep(BEAT_SECS)
             if not self._executor.is_alive():
                 self.orphaned()
-            self._watch.look()
+            self._watch.look_for_driver()
+
+    def _beat(self) -> None:
+        """Tell how the slot stands, and end it when user code hangs."""
+        while True:
+            time.sleep(BEAT_SECS)
+            self._watch.beat()
 
     def _rest(self, idle_turns: int) -> None:
         if self._wake.wait(self._actor.rest_secs(idle_turns)):

@@ -40,21 +40,22 @@ class SlotWatch:
         self._heard_at = actor.heard_at
         self._silent_beats = 0
 
-    def look(self) -> None:
-        """Look once; called every `BEAT_SECS`."""
+    # Each of these is called every `BEAT_SECS`.
+
+    def look_for_driver(self) -> None:
+        """End the slot if its driver has said nothing for too long; never waits for the driver."""
         # Counted in beats of this thread: when the process was held up as a whole, the driver's words wait unread.
         heard_at = self._actor.heard_at
         self._silent_beats = self._silent_beats + 1 if heard_at == self._heard_at else 0
         self._heard_at = heard_at
         if self._silent_beats * BEAT_SECS > LEASE_SECS:
             self._endings.orphaned()
+
+    def beat(self) -> None:
+        """End the slot if user code has run for too long; else tell what has changed, or only that it lives."""
         call = self._longest_call()
         if call is not None and self._now() - call[1] > self._actor.call_limit:
             self._endings.hung(self._now() - call[1], call[0])
-        self._beat()
-
-    def _beat(self) -> None:
-        """Tell what has changed, or only that the process lives."""
         stats = self._actor.stats() if self._actor.is_loaded else None
         if stats is not None and stats != self._told:
             self._told = stats

@@ -1,13 +1,16 @@
 """What a slot sends to the driver's log, without a driver."""
 
+import gc
 import logging
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver
+from pystorm_spark.spark.output import LogsToDriver, PrintsToDriver, Words
 from pystorm_spark.spark.starters import note_starters, starter
+from pystorm_spark.spark.wire import Connection
 
 
 class Process:
@@ -117,3 +120,51 @@ def test_a_thread_of_a_pool_prints_for_whoever_has_asked_it(place):
             pool.submit(print, "asked", file=out).result()
 
     assert place.lines == ["a:1: asked", "b:2: asked"]
+
+
+class Dying:
+    """Says a last word when the garbage collector comes to it."""
+
+    def __init__(self, words, word):
+        self.words, self.word, self.itself = words, word, self
+
+    def __del__(self):
+        self.words.send({"kind": self.word})
+
+
+class Sent:
+    """A connection on which the garbage collector runs in the middle of the first message."""
+
+    def __init__(self):
+        self.kinds = []
+
+    def send(self, message):
+        if not self.kinds:
+            gc.collect()
+        self.kinds.append(message["kind"])
+
+
+def test_what_is_printed_while_a_message_is_being_sent_is_sent_after_it():
+    sent = Sent()
+    words = Words(sent)
+    Dying(words, "last word")
+    sending = threading.Thread(target=words.send, args=({"kind": "first"},), daemon=True)
+
+    sending.start()
+    sending.join(10)
+
+    assert not sending.is_alive()
+    assert sent.kinds == ["first", "last word"]
+
+
+def test_a_message_that_cannot_be_sent_keeps_back_no_other():
+    one, other = socket.socketpair()
+    words, theirs = Words(Connection(one)), Connection(other)
+    with pytest.raises(TypeError):
+        words.send({"kind": object()})
+
+    words.send({"kind": "beat"})
+
+    assert theirs.receive() == {"kind": "beat"}
+    for sock in (one, other):
+        sock.close()

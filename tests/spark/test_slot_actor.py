@@ -46,7 +46,8 @@ class Surroundings:
     def beats(self, count):
         for _ in range(count):
             self.clock.now += BEAT_SECS
-            self.watch.look()
+            self.watch.look_for_driver()
+            self.watch.beat()
 
 
 @pytest.fixture
@@ -98,10 +99,10 @@ def test_slot_whose_driver_is_silent_ends_by_its_own_beats_and_not_by_the_clock(
 
 def test_start_that_takes_too_long_ends_the_process(around):
     around.clock.now += 100.0
-    around.watch.look()
+    around.watch.beat()
     assert around.endings == []
 
     around.clock.now += 1.0
-    around.watch.look()
+    around.watch.beat()
 
     assert around.endings == [("hung", 101.0, 7)]

@@ -228,7 +228,8 @@ class SimulatedProcess:
 
     def _beat(self):
         self._beat_later()
-        self._watch.look()
+        self._watch.look_for_driver()
+        self._watch.beat()
 
     def _take_step(self):
         self._step_due = False
