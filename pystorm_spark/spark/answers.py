@@ -14,7 +14,7 @@ import msgpack
 from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.spark.row_tasks import RowTasks
-from pystorm_spark.spark.wire import MISSED, Connection, Door
+from pystorm_spark.spark.wire import MISSED, Address, Connection, Door
 
 ENOUGH_BYTES = 256 << 20  # for one answer: Spark carries less than 2 GiB in one piece
 HOLD_SECS = 0.4  # since the last answer: a busy slot is not asked more often, because exchanges cost time, too
@@ -173,9 +173,9 @@ class Answering:
         self._token = token
         self._others: dict[Any, Callable[..., list[Any]]] = {"feed": rows.feed, "fetch": rows.fetch}
 
-    def serve(self, server: Any) -> None:
+    def serve(self, server: Any, address: Address) -> None:
         """Accept connections until the process ends; one that cannot show the token is closed."""
-        Door(server, self._token, self._serve_one, self._tell_refusal).run()
+        Door(server, address, self._token, self._serve_one, self._tell_refusal).run()
 
     def _tell_refusal(self, text: str) -> None:
         self._actor.tell("log", level=logging.WARNING, text=text)

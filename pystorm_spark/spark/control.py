@@ -93,14 +93,14 @@ class Listener(Protocol):
 class Control:
     """Listens to the slots of one topology, and lets them know that the driver lives."""
 
-    def __init__(self, folder: Path | None, host: str, inbox_limit: int, listener: Listener) -> None:
+    def __init__(self, folder: Path | None, host: str, known_as: str, inbox_limit: int, listener: Listener) -> None:
         self.token = secrets.token_bytes(32)
         # What may block, as a pipe that nobody reads does, is not for threads that listen.
         self._out = Writer("pystorm-out", lambda _, text: _print(text, sys.stdout))
         self._err = Writer("pystorm-err", lambda _, text: _print(text, sys.stderr))
         self._logs = Writer("pystorm-logs", lambda level, text: user_log.log(level, "%s", text))
-        server, self.address = listen(folder, host, "control")
-        self._door = Door(server, self.token, self._serve, lambda text: self._logs.put(logging.WARNING, text))
+        server, self.address = listen(folder, host, "control", known_as)
+        self._door = Door(server, self.address, self.token, self._serve, self._warn)
         self._is_near = folder is not None
         self._inbox_limit = inbox_limit
         self._listener = listener
@@ -145,6 +145,9 @@ class Control:
         """End every slot the hard way."""
         for link in list(self._links):
             link.kill()
+
+    def _warn(self, text: str) -> None:
+        self._logs.put(logging.WARNING, text)
 
     def _serve(self, connection: Connection) -> None:
         hello = connection.receive(HELLO_LIMIT)

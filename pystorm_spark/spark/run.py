@@ -42,7 +42,7 @@ from pystorm_spark.spark.sinking import Sinks
 from pystorm_spark.spark.slot_errors import unpack_error
 from pystorm_spark.spark.slot_process import START_LIMIT_KEY
 from pystorm_spark.spark.versions import check_versions, versions
-from pystorm_spark.spark.wire import Address, Connection, private_folder
+from pystorm_spark.spark.wire import Connection, private_folder
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Run:
         await_executors(session.sparkContext, plan.slots)
         self._folder = private_folder(parent) if is_local(session) else None
         own_host, known_as = ("", "") if self._folder else driver_hosts(session)
-        self._control = self._listen(own_host)
+        self._control = self._listen(own_host, known_as)
         token = self._control.token
         restarts = plan.conf["topology.slot.max.restarts"]
         self.driver = Driver(
@@ -87,7 +87,7 @@ class Run:
             keeper=self._checkpoint,
             drain_secs=2.0 * plan.conf["topology.message.timeout.secs"],
         )
-        self._launch = self._launch_from(known_as, parent)
+        self._launch = self._launch_from(parent)
         by_ids = plan.committed_spouts if plan.conf["topology.state.guarantee"] == "exactly-once" else ()
         self.feeders = {
             id_: Feeder(self.driver, token, plan.tasks[id_], plan.slot_of, by_ids=id_ in by_ids)
@@ -104,21 +104,20 @@ class Run:
         self.past = past  # of slots that are gone, those of earlier runs included
         self._counting = threading.Lock()
 
-    def _listen(self, host: str) -> Control:
+    def _listen(self, host: str, known_as: str) -> Control:
         limit = self._plan.conf["topology.slot.inbox.max.bytes"]
         try:
-            return Control(self._folder, host, limit, self)
+            return Control(self._folder, host, known_as, limit, self)
         except OSError as exc:
             raise StormError(
                 f"the driver cannot listen at {host!r} ({exc}); set spark.driver.bindAddress to an address of its own "
                 "machine at which executors reach it"
             ) from exc
 
-    def _launch_from(self, known_as: str, parent: Path) -> Launch:
+    def _launch_from(self, parent: Path) -> Launch:
         """What a slot's process is started with."""
-        address = self._control.address
         return Launch(
-            address if self._folder else Address(known_as, address.port),
+            self._control.address,
             self._control.token,
             str(self._folder) if self._folder else None,
             process_id(os.getpid()),

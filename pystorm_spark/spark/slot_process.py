@@ -116,7 +116,7 @@ class SlotProcess:
             return
         server, address = listen(self._folder, self._host, self._leftovers.socket_name)
         answering = Answering(self._actor, self._actor.exchanges, self._actor.rows, self._token)
-        threading.Thread(target=answering.serve, args=(server,), daemon=True).start()
+        threading.Thread(target=answering.serve, args=(server, address), daemon=True).start()
         if not self._actor.start(assignment["open"]):
             return
         self._actor.be_ready(address)

@@ -1,14 +1,15 @@
 """Internal. Messages on a socket: length-prefixed msgpack, read only after the other side has shown the token.
 
-Nothing is unpickled here, and no memory is taken for a message that is larger than its connection allows. The first
-message of a connection is its hello: a fixed-size proof that the other side knows the token.
+Nothing is unpickled here, and no memory is taken for a message that is larger than its connection allows. TCP is always
+encrypted (`encrypted`); a Unix socket is in a folder that the kernel keeps others out of. Either begins with a hello of
+a fixed size, by which both sides prove that they know the token, the server first. A proof is good for one role, one
+address and one connection.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import hmac
 import os
 import socket
@@ -20,15 +21,19 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
 from pystorm_spark.errors import StormError
 
+if TYPE_CHECKING:
+    from pystorm_spark.spark.encrypted import Encrypted
+
 LENGTH = struct.Struct("<Q")
-CHALLENGE_BYTES = 32
+NONCE_BYTES = 32
 PROOF_BYTES = 32
+CLIENT, SERVER = b"pystorm-spark client", b"pystorm-spark server"  # who proves something
 HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
 # A machine that is gone is noticed after a minute: where an answer is awaited, and where nobody confirms what was sent.
 # Not sooner, for a slot whose user code keeps the interpreter to itself takes nothing in either.
@@ -48,7 +53,7 @@ class WireError(StormError):
 
 
 class Address(NamedTuple):
-    """Where a server listens: a Unix socket's path, or a host and a port."""
+    """Where clients find a server: a Unix socket's path, or a host and a port."""
 
     host: str  # a path when `port` is 0
     port: int = 0
@@ -63,7 +68,7 @@ def pack(message: Any) -> bytes:
 class Connection:
     """One authenticated connection. `send` and `receive` carry one message each; one thread may do each."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket | Encrypted) -> None:
         self._sock = sock
 
     def send(self, message: Any) -> None:
@@ -100,11 +105,14 @@ class Connection:
         self._sock.close()
 
 
-def listen(folder: Path | None, host: str, name: str) -> tuple[socket.socket, Address]:
-    """A listening socket: a Unix socket in the private `folder`, or where there is none a TCP port on `host`."""
+def listen(folder: Path | None, host: str, name: str, known_as: str = "") -> tuple[socket.socket, Address]:
+    """A listening socket: a Unix socket in the private `folder`, or where there is none a TCP port on `host`.
+
+    Its address is the one that clients are to use; they may know the host by another name.
+    """
     if folder is None:
         server = socket.create_server((host, 0))
-        return server, Address(host, server.getsockname()[1])
+        return server, Address(known_as or host, server.getsockname()[1])
     path = str(folder / name)
     if len(os.fsencode(path)) > LONGEST_UNIX_PATH:
         raise StormError(
@@ -126,19 +134,31 @@ def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Conn
     try:
         if address.port:
             sock = socket.create_connection((address.host, address.port), timeout)
-            _set_up_tcp(sock)
         else:
             sock = _connected(address.host, until)
     except OSError as exc:
         raise WireError(f"nobody answers: {exc}") from exc
     try:
-        _prove(sock, token, until)
-        _challenge(sock, token, until)
+        channel = _channel(sock, token, until, is_server=False)
+        _greet(channel, address, token, until)
+        channel.settimeout(None)
     except BaseException:
         sock.close()
         raise
-    sock.settimeout(None)
-    return Connection(sock)
+    return Connection(channel)
+
+
+def _channel(sock: socket.socket, token: bytes, until: float, is_server: bool) -> socket.socket | Encrypted:
+    """What messages travel on. The kind of the socket alone decides whether they are encrypted; nobody is asked."""
+    if sock.family == socket.AF_UNIX:
+        return sock
+    from pystorm_spark.spark.encrypted import Encrypted  # which takes time and memory, and on one machine nobody needs
+
+    _set_up_tcp(sock)
+    try:
+        return Encrypted(sock, token, is_server, until)
+    except OSError as exc:
+        raise WireError(f"the other side does not know the token, or is no peer: {exc}") from exc
 
 
 def _set_up_tcp(sock: socket.socket) -> None:
@@ -168,25 +188,20 @@ def _connected(path: str, until: float) -> socket.socket:
         raise
 
 
-def accept(sock: socket.socket, token: bytes) -> Connection:
-    """The connection of a client that has just connected, once it has shown that it knows `token`.
-
-    Both sides prove it, by a keyed hash over the other's random challenge: the token itself never travels.
-    """
+def accept(sock: socket.socket, address: Address, token: bytes) -> Connection:
+    """The connection of a client that has just come to `address`, once it has shown that it knows `token`."""
     until = time.monotonic() + HELLO_SECS
     try:
         sock.settimeout(HELLO_SECS)
         if sock.family == socket.AF_UNIX:
             _check_peer(sock)
-        else:
-            _set_up_tcp(sock)
-        _challenge(sock, token, until)
-        _prove(sock, token, until)
-        sock.settimeout(None)
+        channel = _channel(sock, token, until, is_server=True)
+        _admit(channel, address, token, until)
+        channel.settimeout(None)
     except BaseException:
         sock.close()
         raise
-    return Connection(sock)
+    return Connection(channel)
 
 
 class Door:
@@ -199,11 +214,13 @@ class Door:
     def __init__(
         self,
         server: socket.socket,
+        address: Address,
         token: bytes,
         serve: Callable[[Connection], None],
         tell: Callable[[str], None],
     ) -> None:
         self._server = server
+        self._address = address
         self._token = token
         self._serve = serve
         self._tell = tell
@@ -251,7 +268,7 @@ class Door:
 
     def _meet(self, sock: socket.socket) -> None:
         try:
-            connection = accept(sock, self._token)
+            connection = accept(sock, self._address, self._token)
         except (WireError, OSError) as exc:
             self._refused(str(exc))
         else:
@@ -322,26 +339,39 @@ def _check_length(folder: Path, longest: int) -> None:
         )
 
 
-def _hang_up(sock: socket.socket) -> None:
+def _hang_up(sock: socket.socket | Encrypted) -> None:
     with contextlib.suppress(OSError):  # the other side may have been faster
         sock.shutdown(socket.SHUT_RDWR)
 
 
-def _challenge(sock: socket.socket, token: bytes, until: float) -> None:
-    """Have the other side show that it knows the token."""
-    nonce = os.urandom(CHALLENGE_BYTES)
-    _write(sock, nonce)
-    proof = _read(sock, PROOF_BYTES, until)
-    if not hmac.compare_digest(bytes(proof), _proof(token, nonce)):
-        raise WireError("the other side does not know the token")
+def _greet(channel: socket.socket | Encrypted, address: Address, token: bytes, until: float) -> None:
+    """The client's hello. It proves nothing to a server that has not proved first that it is the one at `address`."""
+    ours = os.urandom(NONCE_BYTES)
+    _write(channel, ours)
+    theirs = bytes(_read(channel, NONCE_BYTES, until))
+    nonces = ours + theirs
+    _check(_read(channel, PROOF_BYTES, until), _proof(token, SERVER, nonces, address))
+    _write(channel, _proof(token, CLIENT, nonces, address))
 
 
-def _prove(sock: socket.socket, token: bytes, until: float) -> None:
-    _write(sock, _proof(token, bytes(_read(sock, CHALLENGE_BYTES, until))))
+def _admit(channel: socket.socket | Encrypted, address: Address, token: bytes, until: float) -> None:
+    """The server's side of it."""
+    theirs = bytes(_read(channel, NONCE_BYTES, until))
+    ours = os.urandom(NONCE_BYTES)
+    nonces = theirs + ours
+    _write(channel, ours + _proof(token, SERVER, nonces, address))
+    _check(_read(channel, PROOF_BYTES, until), _proof(token, CLIENT, nonces, address))
 
 
-def _proof(token: bytes, nonce: bytes) -> bytes:
-    return hmac.new(token, nonce, hashlib.sha256).digest()
+def _proof(token: bytes, role: bytes, nonces: bytes, address: Address) -> bytes:
+    """Both nonces, the client's first: neither side can be made to repeat a proof."""
+    place = f"{address.host} {address.port}".encode("utf-8", "surrogateescape")
+    return hmac.digest(token, role + nonces + place, "sha256")
+
+
+def _check(proof: bytearray, expected: bytes) -> None:
+    if not hmac.compare_digest(proof, expected):
+        raise WireError("the other side does not know the token, or means another address")
 
 
 def _check_peer(sock: socket.socket) -> None:
@@ -353,14 +383,14 @@ def _check_peer(sock: socket.socket) -> None:
         raise WireError(f"a process of another user ({uid}) tried to connect")
 
 
-def _write(sock: socket.socket, data: bytes) -> None:
+def _write(sock: socket.socket | Encrypted, data: bytes) -> None:
     try:
         sock.sendall(data)
     except OSError as exc:
         raise WireError(f"the connection broke in its hello: {exc}") from exc
 
 
-def _read(sock: socket.socket, count: int, until: float | None = None) -> bytearray:
+def _read(sock: socket.socket | Encrypted, count: int, until: float | None = None) -> bytearray:
     data = bytearray()
     while len(data) < count:
         try:

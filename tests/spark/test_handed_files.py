@@ -62,7 +62,7 @@ def connected(desk):
     """A function that connects to the driver."""
     folder = private_folder()
     server, address = listen(folder, "", "control")
-    door = Door(server, TOKEN, lambda connection: desk.serve(connection, connection.receive()), pytest.fail)
+    door = Door(server, address, TOKEN, lambda connection: desk.serve(connection, connection.receive()), pytest.fail)
     thread = threading.Thread(target=door.run)
     thread.start()
     yield partial(connect, address, TOKEN)

@@ -37,16 +37,17 @@ def server(request, folder):
 class Accepting(threading.Thread):
     """Accepts one connection and keeps it, or the error."""
 
-    def __init__(self, server):
+    def __init__(self, server, address):
         super().__init__(daemon=True)
         self.server = server
+        self.address = address
         self.result = None
         self.start()
 
     def run(self):
         sock, _ = self.server.accept()
         try:
-            self.result = accept(sock, TOKEN)
+            self.result = accept(sock, self.address, TOKEN)
         except WireError as exc:
             self.result = exc
 
@@ -58,7 +59,7 @@ class Accepting(threading.Thread):
 @pytest.fixture
 def pair(server):
     made, address = server
-    accepting = Accepting(made)
+    accepting = Accepting(made, address)
     ours = connect(address, TOKEN)
     theirs = accepting.get()
     yield ours, theirs
@@ -102,7 +103,7 @@ def test_text_that_is_no_unicode_arrives_so_that_it_can_be_shown(pair):
 
 def test_a_client_without_the_token_is_refused(server):
     made, address = server
-    accepting = Accepting(made)
+    accepting = Accepting(made, address)
     with pytest.raises(WireError):
         connect(address, b"wrong" * 8)
     assert isinstance(accepting.get(), WireError)
@@ -113,11 +114,8 @@ def test_a_server_without_the_token_is_refused(server):
 
     def impostor():
         sock, _ = made.accept()
-        sock.sendall(os.urandom(32))
-        sock.recv(32)
-        sock.recv(32)
-        sock.sendall(os.urandom(32))
-        sock.close()
+        with contextlib.suppress(WireError):
+            accept(sock, address, b"wrong" * 8)
 
     pretending = threading.Thread(target=impostor, daemon=True)
     pretending.start()
@@ -126,10 +124,14 @@ def test_a_server_without_the_token_is_refused(server):
     pretending.join(10)
 
 
-@pytest.mark.parametrize("garbage", [b"", b"GET / HTTP/1.1\r\n\r\n" * 10, b"\xff" * 64])
+ANNOUNCED = LENGTH.pack((4 << 30) - 1)
+GARBAGE = [b"", b"GET / HTTP/1.1\r\n\r\n" * 10, b"\xff" * 64, ANNOUNCED, ANNOUNCED + bytes(1 << 20), ANNOUNCED * 8]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=["none", "http", "ones", "length", "length-and-more", "lengths"])
 def test_garbage_instead_of_a_hello_is_refused(server, garbage):
     made, address = server
-    accepting = Accepting(made)
+    accepting = Accepting(made, address)
     with plain_socket(address) as sock:
         with contextlib.suppress(OSError):  # it may be refused before all is said
             sock.sendall(garbage)
@@ -177,7 +179,7 @@ def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path):
 def door(server):
     """A door behind which every message is sent back; what it tells is in `told`."""
     made, address = server
-    opened = Door(made, TOKEN, echo, lambda text: opened.told.append(text))
+    opened = Door(made, address, TOKEN, echo, lambda text: opened.told.append(text))
     opened.told, opened.address = [], address
     running = threading.Thread(target=opened.run)
     running.start()
@@ -264,7 +266,7 @@ def test_nonsense_from_who_knows_the_token_ends_its_connection_only(door):
 def test_an_error_of_who_serves_ends_one_connection_and_is_told(server):
     made, address = server
     told = []
-    door = Door(made, TOKEN, lambda connection: {}["missing"], told.append)
+    door = Door(made, address, TOKEN, lambda connection: {}["missing"], told.append)
     running = threading.Thread(target=door.run)
     running.start()
     connection = connect(address, TOKEN)
