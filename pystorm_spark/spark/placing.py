@@ -54,7 +54,7 @@ class Launch:
     files: str  # the folder that the last slot of a dead driver removes, where it can
     driver_path: tuple[str, ...]
     driver_folder: str
-    driver_environ: dict[str, str]
+    environ: dict[str, str]  # what slots have beside the environment of their executor
     log_level: int
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class Launch:
             "sys_path": path,
             "log_level": self.log_level,
         }
-        environ = {**os.environ, **(self.driver_environ if at_home else {}), "PYTHONPATH": os.pathsep.join(path)}
+        environ = {**os.environ, **self.environ, "PYTHONPATH": os.pathsep.join(path)}
         folder = self.driver_folder if at_home else None
         pid = _spawn([sys.executable, *_SECRET_FREE], environ, folder, msgpack.packb(spec))
         return slot, process_id(pid) if at_home else None
@@ -251,5 +251,5 @@ def _become(argv: list[str], environ: dict[str, str], folder: str | None, reader
         if folder is not None:
             os.chdir(folder)
         os.execve(argv[0], argv, environ)
-    except OSError as exc:
+    except (OSError, ValueError) as exc:  # a variable's name may be impossible
         os.write(tell_failure, str(exc).encode())

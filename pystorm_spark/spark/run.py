@@ -125,9 +125,16 @@ class Run:
             str(parent),
             tuple(path or str(Path.cwd()) for path in sys.path),
             str(Path.cwd()),
-            dict(os.environ),
+            self._environ(),
             log_level(),
         )
+
+    def _environ(self) -> dict[str, str]:
+        """What slots have beside the environment of their executor.
+
+        On one machine it is the driver's. That may hold secrets, so it goes to no other machine.
+        """
+        return {**(os.environ if self._folder else {}), **(self._plan.conf["topology.environment"] or {})}
 
     # What the driver's loop needs.
 

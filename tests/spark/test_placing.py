@@ -15,17 +15,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    ("command", "folder", "told"),
+    ("command", "environ", "folder", "told"),
     [
-        ("/nonexistent/python", None, "/nonexistent/python"),
-        (sys.executable, "/nonexistent/folder", "/nonexistent/folder"),
+        ("/nonexistent/python", {}, None, "[Errno 2] No such file or directory: '/nonexistent/python'"),
+        (sys.executable, {}, "/nonexistent/folder", "[Errno 2] No such file or directory: '/nonexistent/folder'"),
+        (sys.executable, {"A=B": "c"}, None, "illegal environment variable name"),
+        (sys.executable, {"A": "b\0c"}, None, "embedded null byte"),
     ],
 )
-def test_a_process_that_cannot_be_started_is_an_error_at_once(command, folder, told):
-    code = f"from pystorm_spark.spark.placing import _spawn; _spawn([{command!r}], {{}}, {folder!r}, b'')"
+def test_a_process_that_cannot_be_started_is_an_error_at_once(command, environ, folder, told):
+    code = f"from pystorm_spark.spark.placing import _spawn; _spawn([{command!r}], {environ!r}, {folder!r}, b'')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
-    assert f"cannot be started: [Errno 2] No such file or directory: '{told}'" in done.stderr
+    assert f"cannot be started: {told}" in done.stderr
 
 
 def test_a_slot_is_not_made_of_another_copy_of_the_package_in_the_folder_it_works_in(tmp_path):

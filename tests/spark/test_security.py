@@ -10,20 +10,28 @@ import subprocess
 import threading
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
-from pystorm_spark.spark.wire import LENGTH, Address, WireError, connect
+from pystorm_spark.spark import run
+from pystorm_spark.spark.certificate import certificate_of
+from pystorm_spark.spark.wire import LENGTH, WireError, connect
 from tests.spark.components import Numbers, Sum, Twice, wait_until
 from tests.spark.processes import slot_processes
 
 pytestmark = pytest.mark.spark
 
+SECRET = "s3cr3t-of-the-driver"
 
-@pytest.fixture
-def running(cluster, journal):
-    """A topology that has work to do all the time; gives its handle."""
+
+@pytest.fixture(params=["unix", "tcp"])
+def running(request, cluster, journal, monkeypatch):
+    """A topology that has work to do all the time; gives its handle. With TCP, as between machines."""
     from pystorm_spark import TopologyBuilder
 
+    monkeypatch.setenv("SECRET_OF_THE_DRIVER", SECRET)
+    if request.param == "tcp":
+        monkeypatch.setattr(run, "is_local", lambda _: False)
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(10_000_000, journal, rate=200), 2)
     builder.set_bolt("twice", Twice(), 2).fields_grouping("numbers", ["number"])
@@ -34,15 +42,14 @@ def running(cluster, journal):
 
 
 def sockets(handle):
-    """The control socket and those of the slots."""
-    folder = handle.run._folder
-    return [folder / "control", *sorted(folder.glob("slot-*"))]
+    """Where the driver listens, and where slots do."""
+    return [handle.run._control.address, *(link.address for link in handle.run.driver.slots.values())]
 
 
-def say(path, data):
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(path))
-        with contextlib.suppress(BrokenPipeError):  # it was refused before all of it was sent
+def say(address, data):
+    with socket.socket(socket.AF_INET if address.port else socket.AF_UNIX) as sock:
+        sock.connect(tuple(address) if address.port else address.host)
+        with contextlib.suppress(ConnectionError):  # it was refused before all of it was sent
             sock.sendall(data)
 
 
@@ -62,11 +69,12 @@ def test_garbage_on_every_socket_does_no_harm(running, journal, caplog):
     threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     slots = slot_processes()
     chance = random.Random(4)
-    for path in sockets(running):
+    for address in sockets(running):
         for length in (0, 1, 31, 32, 33, 64, 10_000):
-            say(path, chance.randbytes(length))
-        say(path, LENGTH.pack(1 << 62))
-        say(path, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            say(address, chance.randbytes(length))
+        say(address, LENGTH.pack(1 << 62))
+        say(address, LENGTH.pack((4 << 30) - 1) + bytes(1 << 20))
+        say(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 
     goes_on(journal)
 
@@ -92,9 +100,9 @@ NONSENSE = [
 
 def test_nonsense_from_who_knows_the_token_does_no_harm(running, cluster, journal):
     slots = slot_processes()
-    for path in sockets(running):
+    for address in sockets(running):
         for message in NONSENSE:
-            connection = connect(Address(str(path)), token_of(running))
+            connection = connect(address, token_of(running))
             connection.send(message)
             connection.settimeout(0.2)
             with contextlib.suppress(WireError):
@@ -109,11 +117,12 @@ def test_nonsense_from_who_knows_the_token_does_no_harm(running, cluster, journa
     assert cluster.topology_info("target").status == "ACTIVE"
 
 
+@pytest.mark.parametrize("running", ["unix"], indirect=True)  # elsewhere the driver cannot kill a process
 def test_a_slot_that_turns_to_nonsense_is_cut_off_and_the_driver_goes_on(running, journal):
     from pystorm_spark.spark.versions import versions
 
     pretender = subprocess.Popen(["sleep", "60"])
-    connection = connect(Address(str(sockets(running)[0])), token_of(running))
+    connection = connect(sockets(running)[0], token_of(running))
     connection.send({"kind": "hello", "slot": 0, "pid": pretender.pid, "versions": versions()})
     assert connection.receive()["kind"] == "assignment"
     connection.send({"kind": 17, "tasks": 3})
@@ -130,7 +139,8 @@ def test_the_token_shows_in_no_process_log_or_name(running, cluster, journal, ca
     goes_on(journal)
     cluster.kill_topology("target")
 
-    spellings = [token, token.hex().encode(), base64.b64encode(token), repr(token).encode()]
+    key = certificate_of(token).key.split(b"\n")[1]
+    spellings = [token, token.hex().encode(), base64.b64encode(token), repr(token).encode(), key]
     shown = [repr(running.run._launch).encode(), caplog.text.encode()]
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):
@@ -139,3 +149,11 @@ def test_the_token_shows_in_no_process_log_or_name(running, cluster, journal, ca
     assert len(shown) > 10
     for text in shown:
         assert not any(spelling in text for spelling in spellings)
+
+
+def test_the_drivers_environment_goes_to_no_other_machine(running):
+    is_near = running.run._folder is not None
+
+    assert (SECRET.encode() in cloudpickle.dumps(running.run._launch)) == is_near
+    for slot in slot_processes():
+        assert (SECRET.encode() in Path(f"/proc/{slot}/environ").read_bytes()) == is_near

@@ -75,6 +75,16 @@ def test_slots_on_the_drivers_machine_get_its_environment_as_it_is_at_the_submit
     assert journal.noted("environment") == ["yes"]
 
 
+def test_slots_get_the_environment_of_the_topology(cluster, journal, monkeypatch):
+    monkeypatch.setenv("ONLY_THE_DRIVER_HAS_SET_THIS", "yes")
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", NotesEnvironment(3, journal))
+    conf = {"topology.environment": {"ONLY_THE_DRIVER_HAS_SET_THIS": "the topology has, too"}}
+    cluster.submit_topology("environment", conf, builder.create_topology())
+    wait_until(lambda: journal.noted("environment"))
+    assert journal.noted("environment") == ["the topology has, too"]
+
+
 class FailsToOpen(Spout):
     outputs = ("value",)
 
