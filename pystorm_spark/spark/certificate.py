@@ -2,7 +2,8 @@
 
 So nothing but the token has to be handed out. Python's standard library can use certificates and cannot make any; what
 is missing is one multiplication on the curve P-256 for the public key, one for the signature, and some bytes of DER.
-Both are done before anybody can measure how long they take. OpenSSL checks the result when it loads the certificate.
+How long these take tells something of their numbers, but little: always the same two numbers, and the sum of both times
+at best. OpenSSL checks the result when it loads the certificate.
 """
 
 from __future__ import annotations

@@ -93,7 +93,9 @@ class Listener(Protocol):
 class Control:
     """Listens to the slots of one topology, and lets them know that the driver lives."""
 
-    def __init__(self, folder: Path | None, host: str, known_as: str, inbox_limit: int, listener: Listener) -> None:
+    def __init__(
+        self, folder: Path | None, host: str, inbox_limit: int, listener: Listener, known_as: str = ""
+    ) -> None:
         self.token = secrets.token_bytes(32)
         # What may block, as a pipe that nobody reads does, is not for threads that listen.
         self._out = Writer("pystorm-out", lambda _, text: _print(text, sys.stdout))

@@ -17,6 +17,9 @@ from functools import lru_cache
 
 from pystorm_spark.spark.certificate import certificate_of
 
+# A machine that is gone is noticed after a minute: where an answer is awaited, and where nobody confirms what was sent.
+# Not sooner, for a slot whose user code keeps the interpreter to itself takes nothing in either.
+LOSS_NOTICED = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 5, "TCP_USER_TIMEOUT": 60_000}
 PIECE = 1 << 18  # bytes that are encrypted, or received, at once
 MOST_UNSENT = 1 << 16  # bytes that TLS itself may want to answer, of which our own peers make none
 
@@ -90,6 +93,15 @@ class Encrypted:
 
     def close(self) -> None:
         self._sock.close()
+
+
+def set_up_tcp(sock: socket.socket) -> None:
+    """Send at once, and notice that the other machine is gone, or its network, which closes no connection."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in LOSS_NOTICED.items():
+        if hasattr(socket, option):  # not every system has all of them
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 @lru_cache(maxsize=16)

@@ -35,9 +35,6 @@ NONCE_BYTES = 32
 PROOF_BYTES = 32
 CLIENT, SERVER = b"pystorm-spark client", b"pystorm-spark server"  # who proves something
 HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
-# A machine that is gone is noticed after a minute: where an answer is awaited, and where nobody confirms what was sent.
-# Not sooner, for a slot whose user code keeps the interpreter to itself takes nothing in either.
-LOSS_NOTICED = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 5, "TCP_USER_TIMEOUT": 60_000}
 MOST_STRANGERS = 32  # that may be at their hello at once
 QUIET_SECS = 60.0  # between two words about connections that were refused
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}  # pass by themselves
@@ -152,22 +149,14 @@ def _channel(sock: socket.socket, token: bytes, until: float, is_server: bool) -
     """What messages travel on. The kind of the socket alone decides whether they are encrypted; nobody is asked."""
     if sock.family == socket.AF_UNIX:
         return sock
-    from pystorm_spark.spark.encrypted import Encrypted  # which takes time and memory, and on one machine nobody needs
+    # Which takes time and memory, and on one machine nobody needs it.
+    from pystorm_spark.spark.encrypted import Encrypted, set_up_tcp
 
-    _set_up_tcp(sock)
     try:
+        set_up_tcp(sock)
         return Encrypted(sock, token, is_server, until)
     except OSError as exc:
         raise WireError(f"the other side does not know the token, or is no peer: {exc}") from exc
-
-
-def _set_up_tcp(sock: socket.socket) -> None:
-    """Send at once, and notice that the other machine is gone, or its network, which closes no connection."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in LOSS_NOTICED.items():
-        if hasattr(socket, option):  # not every system has all of them
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _connected(path: str, until: float) -> socket.socket:

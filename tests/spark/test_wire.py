@@ -11,7 +11,7 @@ import time
 import pytest
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark import wire
+from pystorm_spark.spark import encrypted, wire
 from pystorm_spark.spark.wire import LENGTH, Door, WireError, accept, connect, listen, private_folder
 from tests.spark.components import wait_until
 
@@ -72,7 +72,7 @@ def test_the_system_looks_whether_the_other_machine_is_still_there(pair):
     for end in pair:
         with socket.fromfd(end.fileno(), socket.AF_INET, socket.SOCK_STREAM) as sock:
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            for option, value in wire.LOSS_NOTICED.items():
+            for option, value in encrypted.LOSS_NOTICED.items():
                 assert sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, option)) == value
 
 
