@@ -14,7 +14,7 @@ import msgpack
 import pytest
 
 from pystorm_spark.spark import wire
-from pystorm_spark.spark.encrypted import Encrypted
+from pystorm_spark.spark.encrypted import MOST_UNSENT, Encrypted
 from pystorm_spark.spark.wire import LENGTH, Address, Connection, WireError, accept, connect, listen, private_folder
 
 TOKEN = b"t" * 32
@@ -281,6 +281,20 @@ def test_a_hello_that_drips_in_encrypted_has_no_more_time_than_another(tcp, monk
             pytest.fail("it was never closed")
 
     assert isinstance(refused(), WireError)
+
+
+def test_who_asks_for_new_keys_again_and_again_fills_no_memory(tcp):
+    """TLS answers each time, and nobody has the answers sent who only receives."""
+    accepting = serving(tcp)
+    client = connect(tcp[1], TOKEN)
+    server = accepting()
+    server._sock._unsent.write(bytes(MOST_UNSENT + 1))  # as so many answers; Python's TLS cannot ask
+    client._sock._sock.sendall(RECORD.pack(23, 0x0303, 100))
+
+    with pytest.raises(WireError, match="again and again"):
+        server.receive()
+    client.close()
+    server.close()
 
 
 # TCP: somebody on the way between two ends that know each other, who sees and changes what he likes.
