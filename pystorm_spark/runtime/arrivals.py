@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Any
 
@@ -21,8 +21,27 @@ from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 Anchors = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  # roots, homes, edges, rows of each
 
-BACKLOG = 4096  # queued tuples above which nothing is taken in
-BACKLOG_BYTES = 8 << 20  # the same for large ones, by the size of the last
+BACKLOG = 4096  # queued tuples of a task above which no more are taken in for it
+BACKLOG_BYTES = 8 << 20  # the same for large ones: of all tasks, each has its share
+
+
+class Lane:
+    """The frames for one bolt task that wait until its queue has room: packed they take a tenth of the memory."""
+
+    __slots__ = ("_most", "_most_bytes", "frames", "task")
+
+    def __init__(self, task: BoltTask, most_bytes: float) -> None:
+        self.task = task
+        self.frames: deque[Frame] = deque()
+        self._most: float = BACKLOG
+        self._most_bytes = most_bytes
+
+    def has_room(self) -> bool:
+        return self.task.waiting() < self._most
+
+    def note_size(self, payload: int, rows: int) -> None:
+        """The last frame has shown how large tuples are."""
+        self._most = min(BACKLOG, self._most_bytes * max(1, rows) / payload)
 
 
 class Arrivals:
@@ -34,44 +53,108 @@ class Arrivals:
         self._tasks = tasks
         self._outbox = outbox
         self._delivered: deque[Frame] = deque()
-        self._row_bytes = 1.0  # of the tuples that were taken in last
+        self._came = dict.fromkeys(tasks, 0)  # {task: bytes that came for it}, counted by the thread that delivers
+        self._taken = dict.fromkeys(tasks, 0)  # the same for what was taken in, by the thread that turns the slot
+        bolts = [task for task in tasks.values() if isinstance(task, BoltTask)]
+        self._lanes = {task.task_id: Lane(task, BACKLOG_BYTES / len(bolts)) for task in bolts}
+        self._held: list[Lane] = []  # those that have frames
         self._origins: dict[tuple[int, str], Origin] = {}
 
     def deliver(self, frames: Iterable[Frame]) -> None:
-        self._delivered.extend(frames)
+        """Put frames down to be taken in; any thread may call it, one at a time."""
+        for frame in frames:
+            if frame.target in self._came:
+                self._came[frame.target] += len(frame.payload)
+            self._delivered.append(frame)
 
     def is_waiting(self) -> bool:
-        """Whether something has not yet been taken in: it comes before what spouts have."""
+        """Whether something has come that has not been looked at: it comes before what spouts have."""
         return bool(self._delivered)
+
+    def held(self) -> set[str]:
+        """The bolts for which more has come than their queues have room for."""
+        return {lane.task.component_id for lane in self._held}
+
+    def holds_for(self, task: BoltTask) -> bool:
+        """Whether that is so of one task."""
+        return bool(self._lanes[task.task_id].frames)
 
     def waiting_bytes(self) -> int:
         """The size of what has not yet been taken in."""
-        return sum(len(frame.payload) for frame in list(self._delivered))
+        return sum(self._came.values()) - sum(self._taken.values())
+
+    def full(self, limit: int) -> list[str]:
+        """Once more than `limit` bytes wait: the components for which more of it has come than an even share."""
+        sizes: Counter[str] = Counter()
+        for task, came in self._came.items():
+            sizes[self._plan.component_of[task]] += came - self._taken[task]
+        waiting = +sizes
+        if waiting.total() <= limit:
+            return []
+        return sorted(component for component, size in waiting.items() if size > limit / len(waiting))
 
     def clear(self) -> None:
         """Forget all that came."""
-        self._delivered.clear()
+        while self._delivered:
+            self._count(self._delivered.popleft())
+        for lane in self._held:
+            while lane.frames:
+                self._count(lane.frames.popleft())
+        self._held = []
         self._outbox.branches = RotatingMap(2)
+
+    def _count(self, frame: Frame) -> Frame:
+        """Note that a frame waits no more."""
+        if frame.target in self._taken:
+            self._taken[frame.target] += len(frame.payload)
+        return frame
 
     def rotate(self) -> None:
         """A message timeout has passed."""
         self._outbox.branches.rotate()
 
-    def take_in(self, queued: Callable[[], int]) -> bool:
-        """Unpack what was delivered while there is room for it: packed it takes a tenth of the memory."""
-        took = bool(self._delivered)
-        while self._delivered and queued() < min(BACKLOG, BACKLOG_BYTES / self._row_bytes):
-            payload = self._delivered.popleft().payload
-            frame = decode(payload, self._codec)
-            task = self._tasks.get(frame.target)
-            if isinstance(frame, AckFrame) and isinstance(task, SpoutTask):
-                _take_acks(frame, task)
-            elif isinstance(frame, TupleFrame) and isinstance(task, BoltTask):
-                self._row_bytes = len(payload) / max(1, len(frame.rows))
-                self._take_tuples(frame, task)
-            else:
-                raise SerializationError(f"a frame came for task {frame.target}, which is not in this slot")
+    def take_in(self) -> bool:
+        """Take in all acks that came, and the tuples of each task for which there is room; whether there was anything.
+
+        A task whose queue is full holds up neither the others nor the acks.
+        """
+        if not self._delivered and not self._held:
+            return False
+        took = self._sort()
+        for lane in self._held:
+            while lane.frames and lane.has_room():
+                self._unpack(lane)
+                took = True
+        self._held = [lane for lane in self._held if lane.frames]
         return took
+
+    def _sort(self) -> bool:
+        """Take in the acks, and put the tuples into the lanes of their tasks."""
+        came = bool(self._delivered)
+        while self._delivered:
+            frame = self._delivered.popleft()
+            lane = self._lanes.get(frame.target)
+            if lane is None:
+                self._take_acks(frame)
+                continue
+            if not lane.frames:
+                self._held.append(lane)
+            lane.frames.append(frame)
+        return came
+
+    def _take_acks(self, sent: Frame) -> None:
+        frame, task = decode(self._count(sent).payload, self._codec), self._tasks.get(sent.target)
+        if not isinstance(frame, AckFrame) or not isinstance(task, SpoutTask):
+            raise _misdirected(sent)
+        _tell_acks(frame, task)
+
+    def _unpack(self, lane: Lane) -> None:
+        sent = self._count(lane.frames.popleft())
+        frame = decode(sent.payload, self._codec)
+        if not isinstance(frame, TupleFrame):
+            raise _misdirected(sent)
+        lane.note_size(len(sent.payload), len(frame.rows))
+        self._take_tuples(frame, lane.task)
 
     def _take_tuples(self, frame: TupleFrame, task: BoltTask) -> None:
         if frame.in_runs and not frame.refused:
@@ -135,7 +218,11 @@ def _fill(
             inbox.append(tup)
 
 
-def _take_acks(frame: AckFrame, task: SpoutTask) -> None:
+def _misdirected(sent: Frame) -> SerializationError:
+    return SerializationError(f"a frame came for task {sent.target}, which is not in this slot")
+
+
+def _tell_acks(frame: AckFrame, task: SpoutTask) -> None:
     for root, edges in zip(frame.acked_roots, frame.acked_edges, strict=True):
         task.part_acked(root, edges)
     for root, why in zip(frame.failed_roots, frame.whys or repeat("")):  # noqa: B905 - or for ever

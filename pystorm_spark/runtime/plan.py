@@ -84,6 +84,26 @@ class Plan:
             found += sources
         return {id_ for id_ in reached if self.specs[id_].kind == "spout"}
 
+    @cached_property
+    def reached(self) -> dict[str, frozenset[str]]:
+        """{spout: the components that what it emits may come to}, itself included: acks come back to it.
+
+        What a metrics consumer gets comes by the clock, whatever spouts emit.
+        """
+        listeners: dict[str, set[str]] = {id_: set() for id_ in self.specs}
+        for source, subscribers in self.subscribers.items():
+            if source.stream_id != METRICS_STREAM:
+                listeners[source.component_id].update(spec.id for spec, _ in subscribers)
+        found = {}
+        for id_, spec in self.specs.items():
+            if spec.kind == "spout":
+                reached, new = {id_}, {id_}
+                while new:
+                    new = set().union(*(listeners[each] for each in new)) - reached
+                    reached |= new
+                found[id_] = frozenset(reached)
+        return found
+
     def durable_tasks(self, slot: int) -> list[TaskKey]:
         """The tasks of a slot that have state."""
         return [

@@ -20,7 +20,8 @@ from pystorm_spark.clock import Clock
 from pystorm_spark.core import CORE
 from pystorm_spark.errors import StormError, in_words
 from pystorm_spark.metrics.consumer import TaskInfo
-from pystorm_spark.runtime.arrivals import BACKLOG, Arrivals
+from pystorm_spark.runtime.arrivals import Arrivals
+from pystorm_spark.runtime.back_pressure import BackPressure
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.commits import Commits, Restored
@@ -50,7 +51,6 @@ MOST_ROUND_POLLS = 512
 SPOUT_POLLS = 32  # of one spout, before it is the next one's turn
 POLL_ROUNDS = 16  # in one turn
 ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
-OUTBOX_BYTES = 8 << 20  # sealed and not taken, above which spouts are not polled
 
 
 class Slot:
@@ -63,7 +63,6 @@ class Slot:
         self.number = number
         self.clock = clock
         self.active = False
-        self.paused = False  # by back-pressure: some slot has more than it can take
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self.outbox = Outbox(rng, codec)
@@ -78,6 +77,7 @@ class Slot:
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
+        self.back_pressure = BackPressure(plan, {task.component_id for task in self.spouts}, self.bolts, self.arrivals)
         self.commits = Commits(plan, self.tasks) if plan.committed_bolts else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
@@ -224,6 +224,10 @@ class Slot:
         """The size of what has been delivered and not yet been taken in."""
         return self.arrivals.waiting_bytes()
 
+    def full_components(self) -> list[str]:
+        """Those of which this slot has more than it can take: the spouts that feed them are to rest in all slots."""
+        return self.arrivals.full(self.plan.conf["topology.slot.inbox.max.bytes"])
+
     def turn(self) -> bool:
         """Do a slice of work, some milliseconds unless user code takes longer; whether there was any.
 
@@ -247,7 +251,7 @@ class Slot:
             spout.collector.now = now
         busy = self.shop.run_posted()
         self._open_short_way()
-        busy |= self.arrivals.take_in(self._queued)
+        busy |= self.arrivals.take_in()
         if now >= self._timers.next_due:
             self._timers.run(now)
             busy = True
@@ -257,7 +261,7 @@ class Slot:
             spout.set_active(self.active)
             busy |= spout.tell_outcomes()
         for _ in range(POLL_ROUNDS):
-            if not (self.active and self._has_room() and self._poll_spouts(until)):
+            if not (self.active and not self.resting and self._poll_spouts(until)):
                 break
             busy = True
             executed = self._run_bolts(self.clock.monotonic() + TURN_SECS)
@@ -278,14 +282,6 @@ class Slot:
         for collector in self._collectors:
             collector.short_way = False
 
-    def _has_room(self) -> bool:
-        if self.paused or self.resting or self.arrivals.is_waiting() or self.outbox.waiting_bytes() > OUTBOX_BYTES:
-            return False
-        return self._queued() < BACKLOG
-
-    def _queued(self) -> int:
-        return sum(task.waiting() for task in self.bolts)
-
     def running(self, thread: int) -> str | None:
         """The task whose component is being called by a thread that turns the slot, or that has a bolt of its own."""
         aside = self._aside.get(thread)
@@ -297,14 +293,17 @@ class Slot:
     def _poll_spouts(self, until: float) -> bool:
         """Poll one spout after the other for one round, or until `until`; the next round begins with the next spout."""
         emitted = 0
+        with_room = self.back_pressure.with_room(self.outbox.waiting_bytes())
         most = max(SPOUT_POLLS, self._round_polls // max(1, len(self.spouts)))
         for _ in range(len(self.spouts)):
             if emitted >= self._round_polls or self.clock.monotonic() >= until:
                 break
-            if self.shop.before is not None:
-                self.shop.before(self.spouts[0], None)
-            emitted += self.spouts[0].poll(most, until)
+            spout = self.spouts[0]
             self.spouts.rotate(-1)
+            if spout.component_id in with_room:
+                if self.shop.before is not None:
+                    self.shop.before(spout, None)
+                emitted += spout.poll(most, until)
         self._round_emitted = emitted
         return emitted > 0
 
@@ -342,6 +341,11 @@ class Slot:
         self._aside = {thread: aside for thread, aside in self._aside.items() if aside[0] is not task}
         apart = [other for other, _ in self._aside.values()]
         self._turned = [other for other in self.bolts if other not in apart]
+
+    def note_end_aside(self, task: BoltTask) -> None:
+        """A bolt that was set aside has executed a batch: there may be room again for what has come for it."""
+        if not task.can_run() and self.arrivals.holds_for(task):
+            self.shop.wake()
 
     def is_at_work(self) -> bool:
         """Whether there is something that shows in no count yet: frames to be taken, or the work of other threads."""

@@ -36,6 +36,7 @@ class SlotLink:
         self.heard_at = time.monotonic()
         self.tasks: list[Any] = []  # [component, counts, errors] of each of its tasks, as last heard
         self.inbox_bytes = 0
+        self.full: list[str] = []  # components of which it has more than it can take
         self.is_at_work = False  # has frames for other slots, or a thread beside its own
         self.doing = ""  # which call of user code it is about to make, where it tells
         self.epoch = 0  # in which it was started
@@ -93,9 +94,7 @@ class Listener(Protocol):
 class Control:
     """Listens to the slots of one topology, and lets them know that the driver lives."""
 
-    def __init__(
-        self, folder: Path | None, host: str, inbox_limit: int, listener: Listener, known_as: str = ""
-    ) -> None:
+    def __init__(self, folder: Path | None, host: str, listener: Listener, known_as: str = "") -> None:
         self.token = secrets.token_bytes(32)
         # What may block, as a pipe that nobody reads does, is not for threads that listen.
         self._out = Writer("pystorm-out", lambda _, text: _print(text, sys.stdout))
@@ -104,7 +103,6 @@ class Control:
         server, self.address = listen(folder, host, "control", known_as)
         self._door = Door(server, self.address, self.token, self._serve, self._warn)
         self._is_near = folder is not None
-        self._inbox_limit = inbox_limit
         self._listener = listener
         self._links: list[SlotLink] = []
         self._closed = threading.Event()
@@ -195,12 +193,12 @@ class Control:
             link.doing = message["what"]
             return
         if message["kind"] == "full":
-            link.inbox_bytes = message["inbox_bytes"]
+            link.full = message["full"]
             self._tell_lease()  # at once: in half a second slots could send it hundreds of megabytes more
             return
         if "tasks" in message:
             link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
-            link.is_at_work = message["is_at_work"]
+            link.is_at_work, link.full = message["is_at_work"], message["full"]
         if message["kind"] == "crashed":
             link.doing = ""  # its reason says all
         self._listener.on_message(link, message)
@@ -208,7 +206,7 @@ class Control:
             self._logs.put(logging.ERROR, f"slot {link.slot} hangs: {link.reason}\n{message['stacks']}")
 
     def _keep_lease(self) -> None:
-        """Let every slot know that the driver lives, and whether some slot has more than it can take."""
+        """Let every slot know that the driver lives, and of which components some slot has more than it can take."""
         woke = time.monotonic()
         while not self._closed.wait(LEASE_SECS):
             links = list(self._links)
@@ -221,9 +219,9 @@ class Control:
 
     def _tell_lease(self) -> None:
         links = list(self._links)
-        paused = any(link.inbox_bytes > self._inbox_limit for link in links)
+        full = sorted({component for link in links for component in link.full})
         for link in links:
-            link.tell("lease", paused=paused)
+            link.tell("lease", full=full)
 
 
 def _print(text: str, output: TextIO) -> None:

@@ -85,6 +85,7 @@ class Relief:
                 tell(began)
                 task.run_aside(began)
                 tell(0.0)
+                self._slot.note_end_aside(task)
                 ended = self._now()
                 if ended - began >= self._slow_secs:
                     slow_at = ended

@@ -105,9 +105,8 @@ class Run:
         self._counting = threading.Lock()
 
     def _listen(self, host: str, known_as: str) -> Control:
-        limit = self._plan.conf["topology.slot.inbox.max.bytes"]
         try:
-            return Control(self._folder, host, limit, self, known_as)
+            return Control(self._folder, host, self, known_as)
         except OSError as exc:
             raise StormError(
                 f"the driver cannot listen at {host!r} ({exc}); set spark.driver.bindAddress to an address of its own "

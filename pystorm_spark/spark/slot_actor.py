@@ -122,7 +122,7 @@ class SlotActor:
 
     def _on_lease(self, message: dict[str, Any]) -> None:
         if self.is_loaded:
-            self.slot.paused = message["paused"]
+            self.slot.back_pressure.full = frozenset(message["full"])
 
     def _on_commit_step(self, message: dict[str, Any]) -> None:
         """One step of a commit: a method of `SlotState` of the same name."""
@@ -320,9 +320,9 @@ class SlotActor:
     def took_in(self) -> None:
         """An exchange has brought something."""
         self._process.wake()
-        size = self.slot.inbox_bytes()
-        if size > self.slot.plan.conf["topology.slot.inbox.max.bytes"]:
-            self.tell("full", inbox_bytes=size)
+        full = self.slot.full_components()
+        if full:
+            self.tell("full", full=full)
 
     # What others want to know.
 
@@ -333,10 +333,12 @@ class SlotActor:
     def stats(self) -> dict[str, Any]:
         """What the tasks have counted so far, and their errors."""
         if not self.is_loaded:
-            return {"tasks": [], "inbox_bytes": 0, "is_at_work": False}
+            return {"tasks": [], "is_at_work": False, "inbox_bytes": 0, "full": []}
         tasks = [
             # A copy of the errors, made at once: tasks go on meanwhile.
             [task.component_id, asdict(task.counted()), [list(vars(error).values()) for error in list(task.errors)]]
             for task in self.slot.tasks.values()
         ]
-        return {"tasks": tasks, "inbox_bytes": self.slot.inbox_bytes(), "is_at_work": self.slot.is_at_work()}
+        slot = self.slot
+        inbox = {"inbox_bytes": slot.inbox_bytes(), "full": slot.full_components()}
+        return {"tasks": tasks, "is_at_work": slot.is_at_work(), **inbox}

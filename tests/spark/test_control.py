@@ -14,7 +14,6 @@ from pystorm_spark.spark.slots import Slots
 from pystorm_spark.spark.wire import WireError, connect, private_folder
 from tests.spark.components import wait_until
 
-INBOX_LIMIT = 64 << 20
 MUCH = {"much": b"x" * (4 << 20)}  # more than a socket holds
 
 
@@ -25,7 +24,7 @@ class Topology(Slots):
         super().__init__(slots, None, silence_secs, 60.0, None)
         self.looks = 0
         self.folder = private_folder()
-        self.control = Control(self.folder, "", INBOX_LIMIT, self)
+        self.control = Control(self.folder, "", self)
         self.control._is_near = False  # no process is killed
         self.peers = []
 

@@ -63,11 +63,11 @@ def test_message_of_an_unknown_kind_is_an_error_that_names_it(around):
 
 
 def test_slot_that_is_stopped_before_it_is_loaded_is_turned_no_more(around):
-    around.actor.handle({"kind": "lease", "paused": True})
+    around.actor.handle({"kind": "lease", "full": ["bolt"]})
     around.actor.handle({"kind": "stop"})
 
     assert around.calls == ["stop", "wake"]
-    assert around.actor.stats() == {"tasks": [], "inbox_bytes": 0, "is_at_work": False}
+    assert around.actor.stats() == {"tasks": [], "is_at_work": False, "inbox_bytes": 0, "full": []}
 
 
 def test_plan_that_cannot_be_loaded_is_told(around):
@@ -81,7 +81,7 @@ def test_plan_that_cannot_be_loaded_is_told(around):
 def test_slot_that_hears_of_its_driver_lives(around):
     for _ in range(100):
         around.beats(1)
-        around.actor.handle({"kind": "lease", "paused": False})
+        around.actor.handle({"kind": "lease", "full": []})
 
     assert around.endings == []
     assert {message["kind"] for message in around.told} == {"beat"}

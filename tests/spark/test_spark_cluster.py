@@ -251,3 +251,35 @@ def test_a_bolt_that_is_held_up_holds_up_no_other_task_of_its_slot(cluster, jour
     wait_until(lambda: sorted(held.noted("acked")) == list("01234"))
     cluster.kill_topology("held")
     assert (len(journal.noted("cleaned")), len(journal.noted("closed")), held.noted("closed")) == (1, 1, ["spout"])
+
+
+class Flood(Spout):
+    """Emits numbers without ids, as fast as it may, up to `count`."""
+
+    outputs = ("number",)
+
+    def __init__(self, count):
+        self.count = count
+
+    def open(self, conf, context, collector):
+        self.collector, self.emitted = collector, 0
+
+    def next_tuple(self):
+        if self.emitted < self.count:
+            self.emitted += 1
+            self.collector.emit([self.emitted])
+
+
+def test_what_is_queued_for_a_bolt_that_is_held_up_holds_up_no_other_task_and_no_ack(cluster, journal, tmp_path):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(10**6, journal, rate=100))
+    builder.set_bolt("sum", Sum(journal), 2).fields_grouping("numbers", ["number"])
+    builder.set_spout("flood", Flood(20_000), 2)
+    builder.set_bolt("gated", Gated(tmp_path / "gate", Journal(tmp_path / "held"))).shuffle_grouping("flood")
+    cluster.submit_topology("flooded", {"topology.workers": 2}, builder.create_topology())
+    wait_until(lambda: cluster.topology_info("flooded").components["flood"].emitted > 20_000, secs=180)
+
+    every = set(range(max(map(int, journal.noted("acked")), default=0) + 200))  # half of them go to the other slot
+    wait_until(lambda: every <= set(map(int, journal.noted("acked"))), secs=60)
+    (tmp_path / "gate").touch()
+    assert journal.noted("failed") == []

@@ -43,7 +43,7 @@ class StandsStill:
         self.pickled = cloudpickle.dumps((cloudpickle.dumps(plan), pickle_components(plan), 60.0))
         self.ended = threading.Event()
         self.folder = private_folder()
-        self.control = Control(self.folder, "", 64 << 20, self)
+        self.control = Control(self.folder, "", self)
         self.control._is_near = False
 
     def assignment(self, link, versions):

@@ -39,7 +39,9 @@ class SimulatedAnswering:
             self.sealed_in.setdefault(frame.payload, epoch)
 
     def check_reset(self, epoch):
-        waiting = [frame.payload for frame in self._process.slot.arrivals._delivered]
+        arrivals = self._process.slot.arrivals
+        held = [frame for lane in arrivals._lanes.values() for frame in lane.frames]
+        waiting = [frame.payload for frame in [*arrivals._delivered, *held]]
         old = [self.taken_in[payload] for payload in waiting if self.taken_in[payload] != epoch]
         assert not old, f"frames of the epochs {old} are still there in epoch {epoch}"
 

@@ -10,7 +10,6 @@ class SimulatedControl:
 
     def __init__(self, simulation):
         self._simulation = simulation
-        self._inbox_limit = simulation.plan.conf["topology.slot.inbox.max.bytes"]
         if simulation.scenario.beats:
             simulation.after(LEASE_SECS, self._keep_lease)
 
@@ -19,11 +18,11 @@ class SimulatedControl:
         if kind == "doing":
             link.doing = message["what"]
         elif kind == "full":
-            link.inbox_bytes = message["inbox_bytes"]
+            link.full = message["full"]
             self._tell_lease()
         elif kind != "beat":
             if "tasks" in message:
-                link.tasks, link.inbox_bytes = message["tasks"], message["inbox_bytes"]
+                link.tasks, link.inbox_bytes, link.full = message["tasks"], message["inbox_bytes"], message["full"]
             self._simulation.driver.on_message(link, message)
 
     def _keep_lease(self):
@@ -34,6 +33,6 @@ class SimulatedControl:
 
     def _tell_lease(self):
         links = [process.wire.link for process in self._simulation.processes if process.wire and process.wire.is_open]
-        paused = any(link.inbox_bytes > self._inbox_limit for link in links)
+        full = sorted({component for link in links for component in link.full})
         for link in links:
-            link.tell("lease", paused=paused)
+            link.tell("lease", full=full)

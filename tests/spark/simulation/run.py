@@ -248,7 +248,7 @@ class Simulation:
             slot = process.slot
             if not process.is_alive or process.is_frozen or process.actor._calls or process.held_until > self.now:
                 return False
-            if slot.outbox.has_frames() or slot.inbox_bytes() or slot._queued():
+            if slot.outbox.has_frames() or slot.inbox_bytes() or any(task.waiting() for task in slot.bolts):
                 return False
             if any(spout.counted().pending for spout in slot.spouts):
                 return False
