@@ -225,10 +225,11 @@ def _check_together(conf: Mapping[str, object], where: str) -> None:
             f"allow timeouts, or set topology.max.spout.pending to null"
         )
     is_exactly_once = conf.get("topology.state.guarantee") == "exactly-once"
-    if is_exactly_once and conf.get("topology.enable.message.timeouts") is False and not where:
-        logger.warning(
-            "topology.enable.message.timeouts is False while topology.state.guarantee is 'exactly-once': a tuple that "
-            "is never acked or failed holds up all commits for ever"
+    if is_exactly_once and conf.get("topology.enable.message.timeouts") is False:
+        raise InvalidConfigError(
+            f"{where}topology.state.guarantee is 'exactly-once' while topology.enable.message.timeouts is False: one "
+            f"tuple that nobody acks or fails would hold up all commits for ever; allow timeouts, and set "
+            f"topology.message.timeout.secs to more than any tuple takes"
         )
     if is_exactly_once and conf.get("topology.acker.executors") == 0:
         raise InvalidConfigError(

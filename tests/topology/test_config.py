@@ -323,9 +323,10 @@ class TestValidate:
         message = refusal({"topology.state.guarantee": "exactly-once", "topology.acker.executors": 0})
         assert "topology.acker.executors is 0: without acking nobody knows what has failed" in message
 
-    def test_exactly_once_without_timeouts_is_warned_of(self, caplog):
-        validate({"topology.state.guarantee": "exactly-once", "topology.enable.message.timeouts": False})
-        assert "is never acked or failed holds up all commits for ever" in caplog.text
+    def test_exactly_once_without_timeouts_is_refused(self):
+        message = refusal({"topology.state.guarantee": "exactly-once", "topology.enable.message.timeouts": False})
+        assert "'exactly-once' while topology.enable.message.timeouts is False" in message
+        assert "set topology.message.timeout.secs to more than any tuple takes" in message
 
     def test_no_timeouts_without_a_pending_limit_pass(self):
         validate({"topology.enable.message.timeouts": False, "topology.max.spout.pending": None})
