@@ -276,6 +276,9 @@ class Slot:
         # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
         for collector in self._collectors:
             collector.short_way = HAS_LOCK and not (collector.posted or collector.watched)
+        if self.resting:
+            for spout in self.spouts:
+                spout.collector.short_way = False  # what it emits waits
 
     def _close_short_way(self) -> None:
         """Between turns whoever emits must wake the slot."""

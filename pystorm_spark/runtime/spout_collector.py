@@ -28,6 +28,7 @@ class SpoutCollector(SpoutOutputCollector):
         "bucket",
         "default",
         "emits",
+        "kept",
         "now",
         "posted",
         "routes",
@@ -43,7 +44,8 @@ class SpoutCollector(SpoutOutputCollector):
         self.routes = task.user_routes  # for the compiled core
         self.default: Route | None = None  # the route of the default stream
         self.short_way = False  # whether `emit` may take it: during a turn, unless hooks or posted calls forbid
-        self.posted = 0  # calls of other threads that the slot's own thread has not yet made
+        self.posted = 0  # calls of other threads that the slot's own thread has not yet made, and of its own
+        self.kept = 0  # those of its own: what it emits while the slot rests
         self.watched = task.debug
         self.emits = 0
         self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
@@ -134,7 +136,7 @@ class SpoutCollector(SpoutOutputCollector):
         return self._task.held is not None and self._task.held.is_new(message_id)
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
-        """Emit with hooks, from another thread, or to one task."""
+        """Emit with hooks, from another thread, to one task, or while the slot rests."""
         route, values = self._task.checked(stream, values)
         with self._shop.lock:
             ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
@@ -147,17 +149,26 @@ class SpoutCollector(SpoutOutputCollector):
             if self.watched:
                 self._task.tell_emit(route, values, out_tasks)
 
-        def launch_posted() -> None:
-            self._task.guard(launch, "emit of another thread")
-            self.posted -= 1
-
-        if get_ident() == self._shop.thread:
-            launch()
+        if get_ident() != self._shop.thread:
+            self._post(launch, "emit of another thread")
+        elif self._shop.resting or self.kept:  # of `activate`, `deactivate` and the like: a tree would begin
+            self.kept += 1
+            self._post(launch, "emit while the slot rests", kept=1)
         else:
-            self.posted += 1
-            self.short_way = False
-            self._shop.post_beginning(launch_posted)
+            launch()
         return out_tasks
+
+    def _post(self, launch: Callable[[], None], what: str, kept: int = 0) -> None:
+        """Have the slot's own thread `launch` a tuple when it does not rest."""
+
+        def launch_posted() -> None:
+            self._task.guard(launch, what)
+            self.posted -= 1
+            self.kept -= kept
+
+        self.posted += 1
+        self.short_way = False
+        self._shop.post_beginning(launch_posted)
 
 
 @compiled

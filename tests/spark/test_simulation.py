@@ -7,6 +7,7 @@ there, while a scenario runs and at its end.
 import logging
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -192,6 +193,14 @@ def test_a_slot_may_come_to_grief_at_every_point_of_a_commit(point, guarantee):
         for nth in range(3):
             faults = (Fault(deed, point, 1, nth, 7.0),)
             run(Scenario(2, 2, 16, 1, near=nth != 1, faults=faults, guarantee=guarantee, failing=(2,)))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("point", ["resting", "marking", "preparing", "committing"])
+def test_spouts_may_emit_when_they_are_told_to_rest_or_to_go_on_in_the_middle_of_a_commit(point, guarantee):
+    for nth, secs in product(range(3), (0.0, 0.003, 0.01, 0.02)):
+        faults = (Fault("rest", point, 1, nth, secs),)
+        run(Scenario(2, 2, 16, 1, seed=nth, faults=faults, guarantee=guarantee, flushes=True))
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

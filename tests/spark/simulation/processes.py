@@ -115,6 +115,9 @@ class SimulatedProcess:
     def _is_held(self):
         return self.held_until > self.simulation.now
 
+    def _suffer_rest(self, secs):
+        self.simulation.after(secs, self.simulation.rest)
+
     def _thaw(self):
         self.is_frozen = False
         calls, self._frozen_calls = self._frozen_calls, []

@@ -60,7 +60,13 @@ class Simulation:
         self.rng = random.Random(scenario.seed)
         self.world = World(scenario.numbers, scenario.guarantee, scenario.failing)
         self.plan, self._pickled = plan_of(
-            scenario.slots, scenario.tasks, scenario.pending, scenario.guarantee, scenario.holds, scenario.shares
+            scenario.slots,
+            scenario.tasks,
+            scenario.pending,
+            scenario.guarantee,
+            scenario.holds,
+            scenario.shares,
+            scenario.flushes,
         )
         self.changes = SimulatedChanges(self)
         self.files = FaultyFiles()

@@ -126,6 +126,7 @@ class Scenario:
     holds: bool = False  # a bolt holds tuples until a tick comes
     shares: bool = False  # a number may be given to another spout when its own is gone
     beats: bool = False  # slots beat, the driver keeps their leases, and they are careful when they have died
+    flushes: bool = False  # spouts emit also when they are activated and deactivated
 
 
 def scenario_of(seed: int, guarantee: str | None = None) -> Scenario:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pystorm_spark.checkpoint.memory import MemoryFiles
-from pystorm_spark.checkpoint.part import read_sections
+from pystorm_spark.checkpoint.part import read_part, read_sections
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.checkpoint import Checkpoint
@@ -48,6 +48,7 @@ class SimulatedCheckpoint(Checkpoint):
     def __init__(self, plan, files, world):
         super().__init__(plan, SimulatedPlace(files), lambda txid, rows: True)
         self._world = world
+        self._acked = set()  # the numbers that are acked by the commits so far
 
     def commit(self, txid, replies):
         is_made = super().commit(txid, replies)
@@ -58,7 +59,17 @@ class SimulatedCheckpoint(Checkpoint):
         self._world.committed = {
             key: count for sections in found.values() for key, count in pairs_of(sections, CODEC).items()
         }
+        if self.is_exactly_once:
+            self._check_whole(manifest)
         return is_made
+
+    def _check_whole(self, manifest):
+        """What a commit holds of a tree is all of it, and it acks its message."""
+        for part in manifest.acked:
+            for section in read_part(self._files, part, part.tasks).values():
+                self._acked.update(CODEC.unpack_rows(section, 1)[0])
+        unacked = {number for number, _ in self._world.committed} - self._acked
+        assert not unacked, f"commit {manifest.txid} holds {unacked} and does not ack them"
 
     def unneeded(self):
         """The files that no commit needs."""

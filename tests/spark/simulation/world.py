@@ -127,6 +127,15 @@ class Numbers(Spout):
         self.todo.append(number)
 
 
+class Flushes(Numbers):
+    """Emits also when it is told to rest, or to go on."""
+
+    def activate(self):
+        self.next_tuple()
+
+    deactivate = activate
+
+
 class Claims(Numbers):
     """Emits whatever number it is given: after a death, those of other spouts, too."""
 
@@ -215,10 +224,11 @@ class Count(StatefulBolt):
 
 
 @cache
-def plan_of(slots, tasks, pending, guarantee=None, holds=False, shares=False):
+def plan_of(slots, tasks, pending, guarantee=None, holds=False, shares=False, flushes=False):
     """The plan, and what a slot is made from: numbers → (holds →) twice → end, so that tuples cross slots."""
     builder = TopologyBuilder()
-    builder.set_spout("numbers", Claims() if shares else Numbers(), tasks)
+    spout = Claims() if shares else Flushes() if flushes else Numbers()
+    builder.set_spout("numbers", spout, tasks)
     if holds:
         builder.set_bolt("holds", Holds(), tasks).shuffle_grouping("numbers")
     builder.set_bolt("twice", Twice(), tasks).fields_grouping("holds" if holds else "numbers", ["number"])

@@ -1,0 +1,101 @@
+"""While a slot rests nothing new begins, whoever emits: it waits until the slot goes on, and its order is kept."""
+
+import pytest
+
+from pystorm_spark import TopologyBuilder
+from tests.runtime.slots import STREAMS, HoldingBolt, Mesh, ScriptedSpout
+
+
+class Flushing(ScriptedSpout):
+    """Emits what it has buffered when it is told to rest, to go on, or of an ack."""
+
+    outputs = STREAMS
+
+    def deactivate(self):
+        self.flush("deactivate")
+
+    def activate(self):
+        self.flush("activate")
+
+    def ack(self, message_id):
+        super().ack(message_id)
+        if message_id == "first":
+            self.flush("ack")
+
+    def flush(self, label):
+        self.emit(label, message_id=label)
+
+
+class Lends(Flushing):
+    """Lends its collector to the bolts of its process."""
+
+    lent = None
+
+    def open(self, conf, context, collector):
+        super().open(conf, context, collector)
+        Lends.lent = self
+
+    def activate(self):
+        pass
+
+
+class Borrows(HoldingBolt):
+    def execute(self, tup):
+        super().execute(tup)
+        if tup["label"] == "borrow":
+            Lends.lent.flush("borrowed")
+
+
+def line(spout, bolt=None):
+    """A spout and a bolt in one slot, turned until both have nothing to do."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", spout)
+    builder.set_bolt("bolt", bolt or HoldingBolt()).shuffle_grouping("spout")
+    mesh = Mesh(builder.create_topology(), 1)
+    mesh.settle()
+    return mesh
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["deactivate", "activate"])
+def test_what_activate_and_deactivate_emit_waits_until_the_slot_goes_on(active):
+    mesh = line(Flushing())
+    (slot,), spout, bolt = mesh.slots, mesh.task("spout"), mesh.bolt()
+    slot.set_active(not active)
+    mesh.settle()
+    bolt.ack_all()
+    mesh.settle()
+    seen = len(bolt.seen)
+    slot.resting = True
+    slot.set_active(active)
+    mesh.settle()
+    assert (len(spout.pending), bolt.seen[seen:]) == (0, [])
+    slot.resting = False
+    mesh.settle()
+    assert bolt.seen[seen:] == ["activate" if active else "deactivate"]
+
+
+def test_what_waited_comes_before_what_is_emitted_later():
+    mesh = line(Flushing())
+    (slot,), bolt = mesh.slots, mesh.bolt()
+    mesh.spout().emit("first", message_id="first")
+    mesh.settle()
+    slot.resting = True
+    slot.set_active(False)
+    bolt.seen.clear()
+    slot.resting = False
+    bolt.ack("first")
+    mesh.task("spout").tell_outcomes()  # as a commit does it, before the slot is turned again
+    mesh.settle()
+    assert bolt.seen == ["deactivate", "ack"]
+
+
+def test_what_a_bolt_has_a_spout_emit_during_a_turn_waits_too():
+    mesh = line(Lends(), Borrows())
+    (slot,), bolt = mesh.slots, mesh.bolt()
+    mesh.spout().emit("borrow", message_id="borrow")
+    slot.resting = True
+    mesh.settle()
+    assert bolt.seen == ["borrow"]
+    slot.resting = False
+    mesh.settle()
+    assert bolt.seen == ["borrow", "borrowed"]
