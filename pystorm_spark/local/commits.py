@@ -23,7 +23,8 @@ from pystorm_spark.runtime.slot import Slot
 log = logging.getLogger(__name__)
 
 FAILED_COMMITS = 3  # in a row, because of what user code raises, end the topology
-DRAIN_SECS = 5.0  # for what is in flight when a topology ends
+DRAIN_SECS = 5.0  # for what is in flight when a topology ends, and for its last commit
+RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
 
 GiveUp = Callable[[int, list[Letter]], None]  # by a commit, which may be tried again
 
@@ -90,8 +91,8 @@ class LocalCommits:
         self.commit(slot)
         return True
 
-    def commit(self, slot: Slot) -> None:
-        """Commit now. Where that cannot be done nothing is lost: the next commit takes it all."""
+    def commit(self, slot: Slot) -> bool:
+        """Commit now; whether it is done. Where it cannot be written nothing is lost: the next commit takes it all."""
         commits, side = _of(slot), self._side
         txid = self._log.last.txid + 1
         self.due = math.inf
@@ -104,7 +105,7 @@ class LocalCommits:
             if self._failures > FAILED_COMMITS:
                 raise
             self._roll_back(slot, str(exc))
-            return
+            return False
         self._failures = 0
         try:
             self._check_lock()
@@ -118,41 +119,60 @@ class LocalCommits:
             self.due = self._clock.monotonic() + self._interval
             self._is_held_up = True
             slot.resting = commits.is_exactly_once
-            return
+            return False
         side.settle()
         self._is_held_up = False
         self.has_committed = True
         slot.resting = False
         commits.commit(txid)
         self._merger.submit(self._merge, side)
+        return True
 
-    def commit_last(self, slot: Slot, rest: Callable[[], None] | None) -> None:
+    def commit_last(self, slot: Slot, rest: Callable[[], None] | None, what: str) -> None:
         """Commit once more before the slot is closed; with exactly-once when what is in flight has come to its end.
 
-        `rest` waits until there may be something to do; None if nothing comes by waiting, for time is simulated.
-        Whatever user code does, the slot will be closed.
+        `rest` waits until there may be something to do; None if nothing comes by waiting, for time is simulated. `what`
+        becomes of the topology then, for the log. Whatever user code does, the slot will be closed.
         """
-        slot.resting = True
         try:
-            if not self._is_drained(slot, rest):
-                log.warning(
-                    "topology %s ends without its last commit, for not all that was in flight is acked: what came "
-                    "after the one before it is played again by a source that can",
-                    self._name,
-                )
-            elif _of(slot).is_wanted():
-                self.commit(slot)
+            why = self._missing_last(slot, rest)
         except Exception as exc:
             log.error("the last commit is not made: %s", exc)
+            return
+        if why is not None:
+            log.warning(
+                "topology %s %s without its last commit: %s; what came after the one before it is played again by a "
+                "source that can",
+                self._name,
+                what,
+                why,
+            )
+
+    def _missing_last(self, slot: Slot, rest: Callable[[], None] | None) -> str | None:
+        """Why there is no last commit; None if all is committed."""
+        until = self._clock.monotonic() + DRAIN_SECS
+        while True:
+            slot.resting = True
+            if not self._is_drained(slot, rest, until):
+                return "not all that was in flight is acked"
+            if not _of(slot).is_wanted() or self.commit(slot):
+                return None
+            if not self._is_held_up:
+                return "all that was not committed was taken back"
+            if rest is None or self._clock.monotonic() >= until:
+                return "it could not be written"
+            again = min(until, self._clock.monotonic() + RETRY_SECS)
+            while self._clock.monotonic() < again:
+                if not slot.turn():
+                    rest()
 
     def close(self) -> None:
         self._merger.shutdown()
 
-    def _is_drained(self, slot: Slot, rest: Callable[[], None] | None) -> bool:
+    def _is_drained(self, slot: Slot, rest: Callable[[], None] | None, until: float) -> bool:
         commits = _of(slot)
         if not commits.is_exactly_once:
             return True
-        until = self._clock.monotonic() + DRAIN_SECS
         while commits.in_flight() and not commits.is_broken() and self._clock.monotonic() < until:
             if not slot.turn():
                 if rest is None:
@@ -164,6 +184,7 @@ class LocalCommits:
         log.warning("%s: all that has happened since the last commit is taken back", why)
         slot.reset()
         self.due = math.inf
+        self._is_held_up = False
 
     def _new_merger(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix=f"pystorm-{self._name}-merges")

@@ -138,7 +138,7 @@ class LocalTopology:
         """Close all tasks and open them anew, by another plan."""
         if self._commits is not None:
             self._commits.check()  # or the new tasks would begin with nothing
-        was_open = self.close()
+        was_open = self.close("is started anew")
         self.plan = plan
         self.slot = None
         if self._files is not None:
@@ -146,14 +146,14 @@ class LocalTopology:
         if was_open:
             self._open()
 
-    def close(self) -> bool:
-        """Close what is open; whether anything was."""
+    def close(self, what: str = "ends") -> bool:
+        """Close what is open; whether anything was. `what` becomes of the topology then, for the log."""
         slot = self.slot
         if slot is None or not slot.is_open:
             return False
         slot.active = False
         if self._commits is not None:
-            self._commits.commit_last(slot, self.rest)
+            self._commits.commit_last(slot, self.rest, what)
             self._commits.close()
         slot.close()
         self._keep_counts(slot)

@@ -20,6 +20,7 @@ from pystorm_spark.spark.slots import START_SECS, Changes, Engine, Handler, Runn
 log = logging.getLogger(__name__)
 
 COMMIT_SECS = 1.0
+RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
 LAST_REST_SECS = 1.0  # for what is in flight when a topology ends, unless it must be part of the last commit
 FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
 FAILED_JOBS = 3  # in a row, with no slot lost, end the topology
@@ -57,8 +58,11 @@ class Driver(Slots):
         self._broken = False  # a root has failed that takes all that is not committed back with it
         self.taken_back = 0  # epochs that began because of such a root, and of nothing else
         self._failed_commits = 0
+        self.unfinished: str | None = None  # why the last commit that was asked for is not made
         self._finishing = False  # the last commit is asked for
         self._is_last = False  # the commit that is being made was begun after that
+        self._retry_at = -math.inf  # when it is tried again
+        self._awaits_replay = False  # what it was to hold was taken back, and is played again
         self._rest_until = math.inf  # how long it waits for what is in flight
         self._job = 0
         self._failed_jobs = 0
@@ -95,17 +99,34 @@ class Driver(Slots):
         self._run_job()
 
     def finish(self, secs: float) -> bool:
-        """Commit once more, before everything ends; False if that takes longer than `secs`."""
+        """Commit once more, before everything ends, and try for `secs`; whether all that there was is committed."""
         with self._changed:
-            self._finishing = self._keeper is not None and self.is_open
-            if self._finishing and self._round is not None:
-                self._note_uncommitted()  # what has come since that round began
-            self._changed.notify_all()
-            return bool(
-                self._changed.wait_for(
-                    lambda: not self._finishing or self._ending or self._lost or self.error is not None, secs
-                )
-            )
+            if not self._begin_finish(f"it was not made in {secs:g} s"):
+                return True
+            self._changed.wait_for(self._is_finish_over, secs)
+            if self._finishing and self._lost:
+                self._end_finish("a slot was lost")
+            return self.unfinished is None
+
+    def _begin_finish(self, why_not: str) -> bool:
+        """Ask for the last commit; False if there is nothing to ask for."""
+        if self._keeper is None or not self.is_open:
+            return False
+        self._finishing = True
+        self.unfinished = why_not
+        if self._round is not None:
+            self._note_uncommitted()  # what has come since that round began
+        self._changed.notify_all()
+        return True
+
+    def _is_finish_over(self) -> bool:
+        return not self._finishing or self._ending or bool(self._lost) or self.error is not None
+
+    def _end_finish(self, why: str | None) -> None:
+        """Nothing more is tried; `why` counts only if the last commit was not made all the same."""
+        self._finishing = self._awaits_replay = False
+        self.unfinished = self.unfinished and why
+        self._changed.notify_all()
 
     # The loop; called in the thread of foreachBatch.
 
@@ -128,8 +149,9 @@ class Driver(Slots):
                     self._go_on_with_commit()
                     if self._round is not None and self._round.failure is not None:
                         self._commit_failed(self._round.failure)
-                    if self._finishing and self._round is None and not self._uncommitted:
-                        self._end_round(False)
+                    if self._has_nothing_to_finish():
+                        with self._changed:
+                            self._end_finish(None)
         except Exception as exc:
             if self._ending:
                 return
@@ -167,29 +189,36 @@ class Driver(Slots):
 
     def _wait_for_work(self, began: float | None) -> None:
         with self._changed:
-            end = None if began is None else began + self._commit_secs
+            end = None if began is None or self._finishing else began + self._commit_secs
             self._changed.wait_for(lambda: self._has_work(began), self._left_until(end))
 
     def _has_work(self, began: float | None) -> bool:
-        is_new = (self._finishing and self._round is None) or (began is None and self._uncommitted)
+        is_new = self._has_nothing_to_finish() or (began is None and self._uncommitted)
         return bool(
             self._ending or self._lost or self._broken or self._with_frames or is_new or self._calls_for_commit()
         )
 
     # Commits.
 
+    def _has_nothing_to_finish(self) -> bool:
+        is_idle = self._round is None and not self._uncommitted
+        return self._finishing and is_idle and not self._awaits_replay
+
     def _calls_for_commit(self) -> bool:
         """Whether a commit is to be begun, or its next step can be made."""
         if self._round is not None:
             return self._round.failure is None and (self._round.is_answered() or self._rests_too_long(self._round))
-        return self._uncommitted and (self._urgent or self._finishing or self._changed.monotonic() >= self._due)
+        return self._uncommitted and (self._urgent or self._changed.monotonic() >= self._next_due())
+
+    def _next_due(self) -> float:
+        return self._retry_at if self._finishing else self._due
 
     def _left_until(self, when: float | None) -> float | None:
         """How long to wait if nothing is heard: until a commit is due, or until `when` if none is wanted."""
         if self._round is not None:
             when = self._rest_until if self._round.is_resting and self._rest_until < math.inf else None
         elif self._uncommitted:
-            when = self._due
+            when = self._next_due()
         return None if when is None else max(0.0, when - self._changed.monotonic())
 
     def _go_on_with_commit(self) -> None:
@@ -202,6 +231,7 @@ class Driver(Slots):
             is_over = self._round.advance()
             if self._round.is_made:  # by all slots; one may die before the round is over
                 self._forgive_deaths()
+                self.unfinished = None if self._is_last else self.unfinished
             if is_over and self._round.failure is None:
                 self._end_round(self._round.is_made)
         else:
@@ -219,10 +249,11 @@ class Driver(Slots):
             if is_made:
                 self._commits += 1
                 self._failed_commits = 0
-            elif self._round is not None:
+            else:
                 self._note_uncommitted()
-            if self._round is None or self._is_last:
-                self._finishing = False
+                self._retry_at = self._changed.monotonic() + RETRY_SECS
+            if is_made and self._is_last:
+                self._end_finish(None)
             self._round = None
             self._changed.notify_all()
 
@@ -306,6 +337,7 @@ class Driver(Slots):
         """Start lost slots anew, and have the others drop what was in flight and fail their pending roots now."""
         with self._changed:
             lost, self._lost = self._lost, {}
+            self._go_on_to_finish(bool(lost))
             self.epoch += 1
             self._job = 0
             self._with_frames.clear()
@@ -338,6 +370,16 @@ class Driver(Slots):
                     self._lost.update((slot, str(exc)) for slot in lost if self.slots[slot] is None)
                 return
         self._activate_again()
+
+    def _go_on_to_finish(self, has_lost: bool) -> None:
+        """What is not committed is about to be taken back: what that means for the last commit, if it is asked for."""
+        takes_back = self._broken or self._uncommitted or self._round is not None
+        if self._finishing and has_lost:
+            self._end_finish("a slot was lost")
+        elif self._finishing and takes_back and not self.active:
+            self._end_finish("all that was not committed was taken back")
+        else:
+            self._awaits_replay |= self._finishing and takes_back
 
 
 def _first_line(exc: Exception) -> str:

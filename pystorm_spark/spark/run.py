@@ -281,10 +281,6 @@ class Run:
         if self._checkpoint is not None:
             self._checkpoint.check()
 
-    def last_commit(self) -> int | None:
-        """The number of the last commit, where there is anything to commit."""
-        return None if self._checkpoint is None else self._checkpoint.txid
-
     def read_state(self, component: str, key: Any) -> dict[Any, Any]:
         """{key: value} as of the last commit, for one key, or for all if it is None."""
         if not self.driver.is_open and self._checkpoint is not None and self._checkpoint.holds_state():

@@ -170,16 +170,16 @@ class SparkTopology(RunningTopology):
             if self.ended.is_set():
                 raise NotAliveError(f"topology {self.name!r} has ended")
             self.run.check_state()  # or the next run would begin with nothing
-            self._stop_run()
+            self._stop_run("is started anew")
             self.plan = plan
             self.run = Run(plan, self._session, self._folder, self._checkpoint, self.run.past, self._sinks)
             self._start_run(is_open)
 
-    def _stop_run(self) -> None:
-        is_finished, before = True, self.run.last_commit()
+    def _stop_run(self, what: str) -> None:
+        """Close all tasks after a last commit; `what` becomes of the topology then, for the log."""
+        driver = self.run.driver
         if self._query is not None and self.error is None:
-            driver = self.run.driver
-            is_finished = driver.finish(LAST_COMMIT_SECS)
+            driver.finish(LAST_COMMIT_SECS)
             if driver.error is not None:  # nobody else tells it: the query that it ended is stopped here
                 log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
         query, self._query = self._query, None
@@ -193,12 +193,13 @@ class SparkTopology(RunningTopology):
             with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
                 query.stop()
             self._turning.close()
-        if not is_finished and self.run.last_commit() == before:  # a sink's `write` may have ended meanwhile
+        if driver.unfinished is not None and driver.error is None:  # a sink's `write` may have ended meanwhile
             log.warning(
-                "topology %s ends without its last commit, which was not made in %g s: what came after the one before "
-                "it is played again by a source that can",
+                "topology %s %s without its last commit: %s; what came after the one before it is played again by a "
+                "source that can",
                 self.name,
-                LAST_COMMIT_SECS,
+                what,
+                driver.unfinished,
             )
 
     def end(self) -> None:
@@ -207,7 +208,7 @@ class SparkTopology(RunningTopology):
                 return
             self.status = KILLED
             try:
-                self._stop_run()
+                self._stop_run("ends")
                 if self._temporary is not None:
                     shutil.rmtree(self._temporary, ignore_errors=True)
             finally:

@@ -4,18 +4,19 @@ from threading import Thread
 
 import pytest
 
-from pystorm_spark.errors import SlotLostError
+from pystorm_spark.errors import CheckpointError, SlotLostError
 from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.driver import LAST_REST_SECS, Driver
+from pystorm_spark.spark.driver import LAST_REST_SECS, RETRY_SECS, Driver
 
 INTERVAL_SECS = 1.0
 
 
 class JumpingChanges:
-    """What the driver waits on: time passes at once, and nothing else ever happens."""
+    """What the driver waits on: time passes at once, and nothing else happens but what is due for the first wait."""
 
     def __init__(self):
         self.now = 100.0
+        self.while_waiting = self.when_notified = lambda: None
 
     def monotonic(self):
         return self.now
@@ -27,9 +28,12 @@ class JumpingChanges:
         pass
 
     def notify_all(self):
-        pass
+        self.when_notified()
 
     def wait_for(self, condition, timeout=None):
+        if not condition():
+            while_waiting, self.while_waiting = self.while_waiting, lambda: None
+            while_waiting()
         if not condition():
             assert timeout is not None, "the driver would wait for ever"
             self.now += timeout
@@ -107,6 +111,10 @@ class ExchangesUntil:
 
     def result(self):
         return {}
+
+
+def throw(error):
+    raise error
 
 
 @pytest.fixture
@@ -227,10 +235,7 @@ def test_slots_may_answer_while_the_driver_looks_who_has_not(changes, commits):
 
 
 def test_a_last_commit_is_not_awaited_when_the_loop_has_ended_by_an_error(changes, commits):
-    def fails():
-        raise OSError("the disk is gone")
-
-    commits.while_committing = fails
+    commits.while_committing = lambda: throw(OSError("the disk is gone"))
     driver = driver_of(changes, commits)
     driver.is_open = True
     EagerSlot(driver).has_uncommitted()
@@ -238,6 +243,75 @@ def test_a_last_commit_is_not_awaited_when_the_loop_has_ended_by_an_error(change
         driver.batch()
     driver.finish(3600.0)
     assert changes.now < 3600.0
+
+
+def finishing(driver):
+    """Ask for the last commit, and end when that is over."""
+
+    def look():
+        driver._ending = driver._is_finish_over()
+
+    driver.is_open = True
+    with driver._changed:
+        driver._begin_finish("it was not made in time")
+    driver._changed.when_notified = look
+    driver.batch()
+    assert driver._ending
+
+
+def test_a_last_commit_that_cannot_be_written_is_tried_again(changes, commits):
+    commits.while_committing = lambda: throw(CheckpointError("the disk is full"))
+    driver = driver_of(changes, commits)
+    EagerSlot(driver).has_uncommitted()
+    finishing(driver)
+    assert commits.made_at == [100.0, 100.0 + RETRY_SECS]
+    assert driver.unfinished is None
+
+
+def test_there_is_no_last_commit_where_nothing_is_to_be_committed(changes, commits):
+    driver = driver_of(changes, commits)
+    EagerSlot(driver)
+    finishing(driver)
+    assert (commits.made_at, driver.unfinished) == ([], None)
+
+
+class FailingOnce(EagerSlot):
+    """A tree fails while its spouts rest; then it is played again, if anybody plays."""
+
+    has_failed = False
+
+    def send(self, message):
+        if message["kind"] == "rest" and not self.has_failed:
+            self.has_failed = True
+            self._driver.on_message(self.link, {"kind": "broken"})
+            return
+        super().send(message)
+        if message["kind"] == "activate":
+            self._driver._changed.while_waiting = self.has_uncommitted
+
+
+@pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
+def test_a_last_commit_whose_states_were_taken_back_is_made_when_they_come_again(changes, commits, active):
+    commits.is_exactly_once = True
+    driver = driver_of(changes, commits)
+    driver.active = active
+    FailingOnce(driver).has_uncommitted()
+    finishing(driver)
+    assert len(commits.made_at) == active
+    assert driver.unfinished == (None if active else "all that was not committed was taken back")
+
+
+def test_a_last_commit_is_given_up_when_a_slot_dies_before_it_is_made(changes, commits):
+    engine = start_dying(changes, commits, last_word="prepare", slots=2)
+    finishing(engine.driver)
+    assert not engine.driver.finish(0.0)
+    assert engine.driver.unfinished == "a slot was lost"
+
+
+def test_a_last_commit_is_made_though_a_slot_dies_when_it_hears_of_it(changes, commits):
+    engine = start_dying(changes, commits, last_word="commit", slots=2)
+    finishing(engine.driver)
+    assert engine.driver.unfinished is None
 
 
 class DyingSlot(EagerSlot):

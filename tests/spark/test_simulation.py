@@ -212,5 +212,20 @@ def test_every_file_of_a_commit_may_fail_to_be_written(kind, guarantee):
             run(Scenario(numbers=8, pending=1, faults=faults, guarantee=guarantee, failing=(2,)))
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("deed", MISWRITINGS)
+def test_a_last_commit_is_tried_again_when_its_manifest_cannot_be_written(deed, guarantee):
+    for nth, manifest in product(range(1, 8), range(5)):
+        faults = (Fault("finish", "visit", 1, nth), Fault(deed, "manifest", 0, manifest))
+        run(Scenario(numbers=16, pending=2, seed=nth, faults=faults, guarantee=guarantee))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_it_is_known_whether_there_was_a_last_commit_when_trees_fail_meanwhile(guarantee):
+    for nth in range(1, 12):
+        faults = (Fault("finish", "visit", 1, nth),)
+        run(Scenario(numbers=16, pending=2, seed=nth, faults=faults, guarantee=guarantee, failing=tuple(range(16))))
+
+
 def test_a_scenario_always_runs_the_same_way():
     assert [run(scenario_of(seed)) for seed in range(20)] == [run(scenario_of(seed)) for seed in range(20)]

@@ -154,6 +154,64 @@ def test_a_topology_whose_last_commit_is_not_made_tells_it(folder, monkeypatch, 
     assert "topology words ends without its last commit" in caplog.text
 
 
+class FailingDisk:
+    """Writes no manifest, for some tries, once it is `full`."""
+
+    def __init__(self, monkeypatch, tries):
+        self.tries, self.full, self.failed = tries, threading.Event(), 0
+        self._write = PosixFiles.write
+        monkeypatch.setattr(PosixFiles, "write", lambda *args: self.write(*args))
+
+    def write(self, files, name, data):
+        if self.full.is_set() and name.startswith("manifest") and self.failed < self.tries:
+            self.failed += 1
+            raise CheckpointError("the disk is full")
+        self._write(files, name, data)
+
+
+class Tells(Count):
+    def execute(self, tup):
+        super().execute(tup)
+        self.source.executed.set()
+
+
+@GUARANTEES
+@pytest.mark.parametrize("tries", [1, 1000], ids=["for-a-moment", "for-good"])
+def test_a_last_commit_that_cannot_be_written_is_tried_again(folder, monkeypatch, caplog, conf, tries):
+    monkeypatch.setattr("pystorm_spark.local.commits.RETRY_SECS", 0.05)
+    monkeypatch.setattr("pystorm_spark.local.commits.DRAIN_SECS", 60 if tries == 1 else 0.5)
+    disk, source = FailingDisk(monkeypatch, tries), Source("a")
+    source.executed = threading.Event()
+    conf = {**conf, "topology.state.checkpoint.interval.ms": 60_000}
+    with LocalCluster(checkpoint=folder) as cluster:
+        cluster.submit_topology("words", conf, counting(source, Tells(source)))
+        assert source.executed.wait(60)
+        disk.full.set()
+        cluster.kill_topology("words")
+    assert disk.failed > 1 or tries == 1
+    assert source.acked == ([0] if tries == 1 else [])
+    assert ("topology words ends without its last commit: it could not be written" in caplog.text) == (tries > 1)
+
+
+def test_a_rebalance_without_a_last_commit_tells_it(start, monkeypatch, caplog):
+    disk, source = FailingDisk(monkeypatch, 1), Source("a")
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source))
+    cluster.wait_until_idle()
+    disk.full.set()
+    cluster.rebalance("words")
+    assert "topology words is started anew without its last commit" in caplog.text
+
+
+def test_a_last_commit_for_which_a_bolt_raises_is_told_of(start, caplog):
+    source = Source("a")
+    cluster = start()
+    cluster.submit_topology("words", None, counting(source, Count(source, {"pre_prepare"})))
+    cluster.wait_until_idle()
+    cluster.kill_topology("words")
+    assert "ends without its last commit: all that was not committed was taken back" in caplog.text
+
+
 def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
     source = Source("a")
     cluster = start()

@@ -18,6 +18,7 @@ from tests.spark.simulation.world import SILENCE_SECS, World, plan_of
 
 MAX_RESTARTS = 3
 LIMIT_SECS = 3600.0  # of simulated time, in which every run must end
+FINISH_SECS = 10.0
 QUIET_SECS = 5.0  # between two looks whether all is done
 
 
@@ -77,6 +78,7 @@ class Simulation:
         )
         self.processes = []
         self.is_ended = False  # by its user, or by an error
+        self._finish_began = None
         self.settled_at = 0.0  # when all copies have come and all zombies have woken
         self.is_closed = False  # nobody listens to slots any more
         self._faults = {(fault.point, fault.slot, fault.nth): fault for fault in scenario.faults}
@@ -202,6 +204,36 @@ class Simulation:
         if not self.is_ended:
             self.is_ended = True
             self.driver.stop()
+
+    def finish(self):
+        """As `Driver.finish`, which nobody can wait for here: there is one thread."""
+        if self.is_ended or self._finish_began is not None:
+            return
+        self._finish_began = self.now
+        has_more = any(process.slot.commits.is_wanted() for process in self.living() if self._keeper is not None)
+        before = self._keeper.txid if self._keeper is not None else 0
+        with self.changes:
+            if not self.driver._begin_finish("it was not made in time"):
+                has_more = False
+        self._look_at_finish(has_more, before)
+
+    def _look_at_finish(self, has_more, before):
+        if self.is_ended:
+            return
+        if not self.driver._is_finish_over() and self.now < self._finish_began + FINISH_SECS:
+            self.after(0.001, lambda: self._look_at_finish(has_more, before))
+            return
+        if not self.driver._lost:
+            self._check_finish(has_more, before)
+        self.end()
+
+    def _check_finish(self, has_more, before):
+        """It is known whether there was a last commit, and there is one unless something worse than a disk is wrong."""
+        if self.driver.unfinished is None:
+            assert not has_more or self._keeper.txid > before, "a last commit was not made, and nobody is told"
+        else:
+            deeds = {fault.deed for fault in self.scenario.faults}
+            assert deeds - {"finish", "full", "doubt"} or self.scenario.failing, self.driver.unfinished
 
     def rest(self):
         if not self.is_ended:

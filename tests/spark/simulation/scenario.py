@@ -55,7 +55,8 @@ MISHAPS = (
     "refetch",  # an output of the stage before is lost: the task that made it runs again
     "retry",  # all outputs of all stages before are lost: all run again
     "fail",  # the whole job fails, its tasks go on for a while
-    "end",  # the topology is killed by its user
+    "end",  # the topology is killed by its user, who does not wait for anything
+    "finish",  # the same, after a last commit
     "rest",  # the topology is deactivated by its user, and activated again
 )
 # What can happen when a slot is placed.
