@@ -187,6 +187,8 @@ class Slot:
         self.arrivals.clear()
         self.outbox.clear()
         self.resting = False
+        if not self.is_open:
+            return  # nobody has been prepared who could go back
         if self.commits is not None:
             for bolt in self.bolts:
                 bolt.drop_tracked()

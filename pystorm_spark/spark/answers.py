@@ -82,8 +82,7 @@ class Exchanges:
         """Refuse everything older than `epoch` from now on; the slot will be reset soon."""
         with self._lock:
             self._epoch = epoch
-            self._job = -1
-            self._kept.clear()
+            self._await_job(-1)
             self._aside = []
 
     def open(self, epoch: int) -> None:
@@ -93,6 +92,17 @@ class Exchanges:
                 self._slot.deliver(self._aside)
                 self._aside = None
 
+    def end_job(self, epoch: int, job: int) -> None:
+        """A job has ended well: nobody needs its answers any more, and what asks for them is refused."""
+        with self._lock:
+            if epoch == self._epoch and job >= self._job:
+                self._await_job(job + 1)
+
+    def _await_job(self, job: int) -> None:
+        self._job = job
+        self._missed = False
+        self._kept.clear()
+
     def take_in(self, epoch: int, job: int, number: int, parcels: list[bytes]) -> tuple[Answer, bool]:
         """The answer to an exchange, and whether the caller is the first who asks: it must have the answer given."""
         with self._lock:
@@ -101,9 +111,7 @@ class Exchanges:
                 refusal.give(["refused", self._epoch, []])
                 return refusal, False
             if job > self._job:
-                self._job = job
-                self._missed = False
-                self._kept.clear()
+                self._await_job(job)
             answer = self._kept.get(number)
             if answer is not None:
                 return answer, False
@@ -181,10 +189,12 @@ class Answering:
         self._actor.tell("log", level=logging.WARNING, text=text)
 
     def _serve_one(self, connection: Connection) -> None:
-        while True:
-            kind, *request = asked = connection.receive()
-            other = self._others.get(kind)
-            connection.send(self._answer(*asked) if other is None else other(*request))
+        while True:  # without names for what comes and goes: the next request may not come for hours
+            connection.send(self._reply(connection.receive()))
+
+    def _reply(self, asked: list[Any]) -> list[Any]:
+        other = self._others.get(asked[0])
+        return self._answer(*asked) if other is None else other(*asked[1:])
 
     def _answer(self, epoch: int, job: int, number: int, is_last: bool, parcels: list[bytes]) -> list[Any]:
         answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)

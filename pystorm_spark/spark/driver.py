@@ -290,6 +290,14 @@ class Driver(Slots):
         if "missed" in statuses.values() and not self._lost and not self._ending:
             log.warning("an exchange has missed a slot for a moment, what was in flight is failed")
             self._recover()
+        elif not self._with_frames:  # else the next job tells it
+            self._tell_exchanged(order)
+
+    def _tell_exchanged(self, order: Order) -> None:
+        """Have slots let go of what they keep for tasks that ask again: no other job may come for hours."""
+        for link in self.slots.values():
+            if link is not None and link.state == "ready":
+                link.tell("exchanged", epoch=order.epoch, job=order.job)
 
     def _await(self, running: Running) -> bool:
         """Wait until the exchanges have come to their end, or a commit can go on meanwhile; whether they have."""

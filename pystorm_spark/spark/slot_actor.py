@@ -106,6 +106,9 @@ class SlotActor:
         self.exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
         self._later(lambda: self._reset(epoch, message["committed"], message["acked"], message["asked"]))
 
+    def _on_exchanged(self, message: dict[str, Any]) -> None:
+        self.exchanges.end_job(message["epoch"], message["job"])
+
     def _on_release(self, message: dict[str, Any]) -> None:
         rows = self.rows
         self._later(lambda: rows.release(message["task"], message["batch"], message["round"], message["parts"]))
@@ -149,6 +152,7 @@ class SlotActor:
         "activate": _on_activate,
         "deactivate": _on_deactivate,
         "reset": _on_reset,
+        "exchanged": _on_exchanged,
         "release": _on_release,
         "collect": _on_collect,
         "stats": _on_stats,

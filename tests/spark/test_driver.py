@@ -50,6 +50,8 @@ class EagerSlot:
         driver.slots[0] = self.link
 
     def send(self, message):
+        if "asked" not in message:
+            return
         self._driver.on_message(self.link, {"kind": "done", "asked": message["asked"]})
         if message["kind"] == "commit":
             self.has_uncommitted()
@@ -59,6 +61,25 @@ class EagerSlot:
 
     def has_frames(self):
         self._driver.on_message(self.link, {"kind": "frames"})
+
+
+class Hearing(EagerSlot):
+    """Remembers all that it is told."""
+
+    def __init__(self, driver):
+        super().__init__(driver)
+        self.heard = []
+
+    def send(self, message):
+        self.heard.append(message)
+        super().send(message)
+
+
+def test_slots_are_told_when_a_chain_of_exchanges_has_ended_and_no_other_begins(changes, commits):
+    driver = driver_of(changes, commits)
+    slot = Hearing(driver)
+    driver.warm_up()
+    assert slot.heard == [{"kind": "exchanged", "epoch": 1, "job": 1}]
 
 
 class RestingSlot(EagerSlot):

@@ -150,6 +150,14 @@ def test_a_slot_may_come_to_grief_at_every_point(point):
             run(Scenario(near=nth != 1, faults=(Fault(deed, point, 1, nth, 7.0),)))
 
 
+@pytest.mark.parametrize("guarantee", [None, *GUARANTEES])
+@pytest.mark.parametrize("deed", CRASHES)
+def test_a_slot_may_come_to_grief_before_anything_is_opened(deed, guarantee):
+    for nth in range(3):
+        faults = (Fault(deed, "turning", 1, nth, 7.0),)
+        run(Scenario(near=nth != 1, faults=faults, guarantee=guarantee, late=True))
+
+
 @pytest.mark.parametrize("deed", MISHAPS)
 def test_every_visit_of_a_slot_may_go_wrong(deed):
     for nth in range(10):

@@ -49,6 +49,13 @@ class Told:
 
 def opened(told, files=None):
     """The durable side of a slot with one stateful bolt that has something to be committed."""
+    slot, state = made(told, files)
+    slot.open(state.restored())
+    return state
+
+
+def made(told, files=None):
+    """The same with its slot, which is not open."""
     builder = TopologyBuilder()
     builder.set_spout("rows", FixedTupleSpout([], ["n"]))
     builder.set_bolt("keep", Remembers()).shuffle_grouping("rows")
@@ -56,8 +63,15 @@ def opened(told, files=None):
     slot = Slot(plan, 0, pickle_components(plan), ManualClock(), random.Random(1))
     assignment = Assignment((), (), {}).to_plain()
     state = SlotState(slot, RowTasks(slot, told), files, assignment, told, lambda name: ThreadPoolExecutor(1, name))
-    slot.open(state.restored())
-    return state
+    return slot, state
+
+
+def test_a_slot_that_is_not_open_has_nothing_that_could_go_back(monkeypatch):
+    slot, state = made(Told())
+    monkeypatch.setattr(Remembers, "pre_rollback", lambda bolt: pytest.fail("it is not prepared"))
+    state.before_reset(0, None)
+    slot.reset()
+    assert [error for task in slot.tasks.values() for error in task.errors] == []
 
 
 @pytest.mark.parametrize(

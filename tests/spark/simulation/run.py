@@ -19,6 +19,7 @@ from tests.spark.simulation.world import SILENCE_SECS, World, plan_of
 MAX_RESTARTS = 3
 LIMIT_SECS = 3600.0  # of simulated time, in which every run must end
 FINISH_SECS = 10.0
+LATE_SECS = 2.0
 QUIET_SECS = 5.0  # between two looks whether all is done
 
 
@@ -248,8 +249,8 @@ class Simulation:
 
     def run(self):
         try:
-            self.driver.start(is_open=True)
-            self.after(0.0, self._activate)
+            self.driver.start(is_open=not self.scenario.late)
+            self.after(LATE_SECS if self.scenario.late else 0.0, self._activate)
             self.after(QUIET_SECS, self._end_when_quiet)
             while not self.is_ended:
                 self.driver.batch()
@@ -301,6 +302,8 @@ class Simulation:
         ready = [process.number for process in self.processes if process.wire and process.wire.link.state == "ready"]
         assert len(ready) == self.scenario.slots, f"the slots {ready} run beside each other"
         for process in self.living():
+            for task in process.slot.tasks.values():
+                assert not task.errors, task.errors[0].traceback
             for task in process.slot.spouts:
                 emissions = [emission for emission in self.world.emissions if emission.spout is task.spout]
                 told = Counter(verb for emission in emissions for verb in emission.told)

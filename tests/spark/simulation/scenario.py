@@ -127,6 +127,7 @@ class Scenario:
     holds: bool = False  # a bolt holds tuples until a tick comes
     shares: bool = False  # a number may be given to another spout when its own is gone
     beats: bool = False  # slots beat, the driver keeps their leases, and they are careful when they have died
+    late: bool = False  # the components are not opened before the topology is activated, which is late
     flushes: bool = False  # spouts emit also when they are activated and deactivated
 
 
