@@ -75,6 +75,10 @@ class CommitLog:
         )
         self._store.commit(manifest)
 
+    def begin(self) -> None:
+        """Raise a `CheckpointError` while no slot may write for the next commit: the last one was not made, maybe."""
+        self._store.remove_doubtful()
+
     def acked(self) -> Assignment:
         """What slots have to know that go on when another one is started: which messages are committed."""
         return Assignment(acked=self.last.acked)

@@ -34,6 +34,7 @@ class CheckpointStore:
         self._files = files
         self._topology = topology
         self._garbage: set[str] = set()  # what could not be removed when it was time to
+        self._doubtful: set[str] = set()  # manifests that may be there though they were not to be written
         self._passed_over: list[str] = []  # damaged manifests, newer than the commit that is begun with
         self._kept = self._read_kept(allow_older)  # oldest first
 
@@ -104,6 +105,12 @@ class CheckpointStore:
                 "any more, so what was committed could not be restored, and nothing can be added to it"
             )
 
+    def remove_doubtful(self) -> None:
+        """Make sure that no commit is there that was not made, or raise: before the parts of it are given up."""
+        for name in list(self._doubtful):
+            self._files.remove(name)
+            self._doubtful.remove(name)
+
     def _is_there(self, name: str) -> bool:
         try:
             self._files.size(name)
@@ -127,8 +134,9 @@ class CheckpointStore:
             # It may be there all the same, if only the folder could not be synced. Its parts will be given up, and it
             # must be gone before them, or nothing could be restored.
             self._garbage.add(name)
+            self._doubtful.add(name)
             with suppress(CheckpointError):
-                self._files.remove(name)
+                self.remove_doubtful()
             raise
         self._kept.append(manifest)
 

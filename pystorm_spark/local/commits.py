@@ -109,6 +109,7 @@ class LocalCommits:
         self._failures = 0
         try:
             self._check_lock()
+            self._log.begin()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
             self._give_up(txid, prepared.letters)
             self._log.commit(txid, [written], prepared.schemas)

@@ -71,6 +71,10 @@ class Checkpoint:
         """Raise a `StormError` if the last commit is not there any more: what follows it would be in vain."""
         self._log.check()
 
+    def begin(self) -> None:
+        """Raise a `CheckpointError` while no commit can be begun."""
+        self._log.begin()
+
     def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
         self._place.check_lock()

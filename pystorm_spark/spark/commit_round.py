@@ -25,6 +25,10 @@ class Keeper(Protocol):
         """Of the last commit."""
         ...
 
+    def begin(self) -> None:
+        """Raise a `CheckpointError` while no commit can be begun."""
+        ...
+
     def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if a slot is lost."""
         ...

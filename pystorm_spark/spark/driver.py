@@ -11,7 +11,7 @@ import math
 from functools import partial
 from typing import Any, ClassVar
 
-from pystorm_spark.errors import SlotLostError, StormError
+from pystorm_spark.errors import CheckpointError, SlotLostError, StormError
 from pystorm_spark.spark.commit_round import CommitRound, Keeper
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.exchange import Order
@@ -235,11 +235,20 @@ class Driver(Slots):
             if is_over and self._round.failure is None:
                 self._end_round(self._round.is_made)
         else:
-            self._uncommitted = self._urgent = False
-            self._is_last = self._finishing
-            must_drain = self._keeper.is_exactly_once
-            self._rest_until = math.inf if must_drain else self._changed.monotonic() + LAST_REST_SECS
-            self._round = CommitRound(self._ask, self._keeper, len(self.slots), drains=must_drain or self._is_last)
+            self._begin_round(self._keeper)
+
+    def _begin_round(self, keeper: Keeper) -> None:
+        self._uncommitted = self._urgent = False
+        self._is_last = self._finishing
+        try:
+            keeper.begin()
+        except CheckpointError as exc:
+            log.error("the commit %d is not begun, and will be tried again: %s", keeper.txid + 1, exc)
+            self._end_round(False)
+            return
+        must_drain = keeper.is_exactly_once
+        self._rest_until = math.inf if must_drain else self._changed.monotonic() + LAST_REST_SECS
+        self._round = CommitRound(self._ask, keeper, len(self.slots), drains=must_drain or self._is_last)
 
     def _rests_too_long(self, commit_round: CommitRound) -> bool:
         return commit_round.is_resting and self._changed.monotonic() >= self._rest_until

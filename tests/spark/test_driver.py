@@ -108,6 +108,9 @@ class Commits:
         self.made_at = []
         self.while_committing = lambda: None
 
+    def begin(self):
+        pass
+
     def commit(self, txid, replies):
         self.made_at.append(self._changes.now)
         while_committing, self.while_committing = self.while_committing, lambda: None

@@ -216,7 +216,7 @@ def test_spouts_may_emit_when_they_are_told_to_rest_or_to_go_on_in_the_middle_of
 def test_every_file_of_a_commit_may_fail_to_be_written(kind, guarantee):
     for deed in MISWRITINGS:
         for nth in range(6):
-            faults = (Fault(deed, kind, 0, nth), Fault(deed, kind, 0, nth + 1), Fault("kill", "turned", 1, 9))
+            faults = (Fault(deed, kind, 0, nth, 1.0), Fault(deed, kind, 0, nth + 1), Fault("kill", "turned", 1, 9))
             run(Scenario(numbers=8, pending=1, faults=faults, guarantee=guarantee, failing=(2,)))
 
 

@@ -193,6 +193,58 @@ def test_a_last_commit_that_cannot_be_written_is_tried_again(folder, monkeypatch
     assert ("topology words ends without its last commit: it could not be written" in caplog.text) == (tries > 1)
 
 
+@GUARANTEES
+def test_a_manifest_that_may_be_there_and_cannot_be_removed_either_stops_no_start(start, monkeypatch, conf):
+    source, is_broken = Source("a"), threading.Event()
+    write, remove = PosixFiles.write, PosixFiles.remove
+
+    def doubtful_write(files, name, data):
+        if is_broken.is_set() and any(name.startswith("manifest-") and name[-1] == "2" for name in files.names()):
+            raise CheckpointError("no more room")
+        write(files, name, data)
+        if is_broken.is_set() and name.startswith("manifest"):
+            raise CheckpointError("it may be there, or not")
+
+    def failing_remove(files, name):
+        if is_broken.is_set() and name.startswith("manifest"):
+            raise CheckpointError("it cannot be removed")
+        remove(files, name)
+
+    monkeypatch.setattr(PosixFiles, "write", doubtful_write)
+    monkeypatch.setattr(PosixFiles, "remove", failing_remove)
+    cluster = start()
+    run(cluster, source, conf)
+    is_broken.set()
+    source.add("b")
+    cluster.advance_time(5)
+    assert source.acked == [0]
+    is_broken.clear()
+    monkeypatch.setattr(PosixFiles, "write", write)
+    cluster = start(crash=True)
+    run(cluster, source, conf)
+    assert count(cluster) in ({"a": 1, "b": 1}, {"a": 1, "b": 2})
+
+
+def test_a_commit_is_made_when_a_manifest_that_was_in_doubt_can_be_removed(start, monkeypatch):
+    source, disk = Source("a"), iter([True, True, True])
+    remove = PosixFiles.remove
+
+    def failing_remove(files, name):
+        if name.startswith("manifest") and next(disk, False):
+            raise CheckpointError("it cannot be removed")
+        remove(files, name)
+
+    cluster = start()
+    run(cluster, source)
+    full = FailingDisk(monkeypatch, 1)
+    full.full.set()
+    monkeypatch.setattr(PosixFiles, "remove", failing_remove)
+    source.add("b")
+    cluster.advance_time(5)
+    assert (source.acked, count(cluster)) == ([0, 1], {"a": 1, "b": 1})
+    assert next(disk, None) is None
+
+
 def test_a_rebalance_without_a_last_commit_tells_it(start, monkeypatch, caplog):
     disk, source = FailingDisk(monkeypatch, 1), Source("a")
     cluster = start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.checkpoint.part import read_part, read_sections
+from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.spark.checkpoint import Checkpoint
@@ -13,11 +14,13 @@ CODEC = ValueCodec()
 
 
 class FaultyFiles(MemoryFiles):
-    """Files of which some cannot be written; `fault` says which, once the first manifest is there."""
+    """Files of which some cannot be written; `fault` says which, and for how long they cannot be removed either."""
 
-    def __init__(self):
+    def __init__(self, topology="simulated"):
         super().__init__()
         self.fault = lambda point, slot: None
+        self.topology = topology
+        self.stuck = None  # what cannot be removed
 
     def write(self, name, data):
         kind, *numbers = name.partition(".")[0].split("-")
@@ -26,7 +29,15 @@ class FaultyFiles(MemoryFiles):
         if fault is None or fault.deed == "doubt":
             super().write(name, data)
         if fault is not None:
+            self.stuck = name if fault.secs else None
             raise CheckpointError(f"{name} cannot be written: a fault of the test")
+
+    def remove(self, name):
+        if name == self.stuck:
+            self.stuck = None  # the next time it goes
+            raise CheckpointError(f"{name} cannot be removed: a fault of the test")
+        super().remove(name)
+        CheckpointStore(self, self.topology)  # whoever starts now can begin
 
 
 class SimulatedPlace:
