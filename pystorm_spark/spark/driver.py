@@ -23,7 +23,9 @@ COMMIT_SECS = 1.0
 RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
 LAST_REST_SECS = 1.0  # for what is in flight when a topology ends, unless it must be part of the last commit
 FEWEST_EXCHANGES, MOST_EXCHANGES = 2, 16
-FAILED_JOBS = 3  # in a row, with no slot lost, end the topology
+TRIES = 4  # of a chain of exchanges, before what it carries is given up
+FAILING_SECS = 60.0  # without an exchange that comes to its end, after which the topology ends
+FAILED_COMMITS = 3  # in a row end the topology
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 5.0  # before a slot that died again is started again
 
 
@@ -65,7 +67,7 @@ class Driver(Slots):
         self._awaits_replay = False  # what it was to hold was taken back, and is played again
         self._rest_until = math.inf  # how long it waits for what is in flight
         self._job = 0
-        self._failed_jobs = 0
+        self._failing_since: float | None = None  # since when no exchange has come to its end
         self._exchanges = FEWEST_EXCHANGES
 
     # What slots say; called in the listening threads.
@@ -268,7 +270,7 @@ class Driver(Slots):
 
     def _commit_failed(self, why: str) -> None:
         self._failed_commits += 1
-        if self._failed_commits > FAILED_JOBS:
+        if self._failed_commits > FAILED_COMMITS:
             raise StormError(why)
         log.warning("%s: all that has happened since the last commit is taken back", why)
         self._end_round(False)
@@ -281,18 +283,11 @@ class Driver(Slots):
             addresses = tuple(link.address for link in self.slots.values() if link is not None and link.address)
             order = Order(self.epoch, self._job, self._token, addresses)
         began = self._changed.monotonic()
-        running = self._engine.exchange(order, self._exchanges)
-        committing_secs = 0.0  # which are not the exchanges' own: a sink's `write` may be among it
-        while not self._await(running):
-            step_began = self._changed.monotonic()
-            self._go_on_with_commit()
-            committing_secs += self._changed.monotonic() - step_began
-        try:
-            statuses = running.result()
-        except Exception as exc:
-            self._job_failed(exc)
+        carried = self._carry(order)
+        if carried is None:
             return
-        self._failed_jobs = 0
+        statuses, committing_secs = carried
+        self._failing_since = None
         if committing_secs < COMMIT_SECS / 4:
             self._pace(self._changed.monotonic() - began)
         self._await_end_of([slot for slot, status in statuses.items() if status in ("lost", "refused")])
@@ -308,6 +303,26 @@ class Driver(Slots):
             if link is not None and link.state == "ready":
                 link.tell("exchanged", epoch=order.epoch, job=order.job)
 
+    def _carry(self, order: Order) -> tuple[dict[int, str], float] | None:
+        """Have Spark run the exchanges of `order`, again if that fails: slots give the answers that they have kept.
+
+        What slots say of them, and how long commits took meanwhile, which are not the exchanges' own: a sink's `write`
+        may be among it. None when `order` was given up.
+        """
+        committing_secs, exchanges = 0.0, self._exchanges
+        for left in reversed(range(TRIES)):
+            running = self._engine.exchange(order, exchanges)
+            while not self._await(running):
+                step_began = self._changed.monotonic()
+                self._go_on_with_commit()
+                committing_secs += self._changed.monotonic() - step_began
+            try:
+                return running.result(), committing_secs
+            except Exception as exc:
+                if not self._repeats(exc, left):
+                    return None
+        raise AssertionError
+
     def _await(self, running: Running) -> bool:
         """Wait until the exchanges have come to their end, or a commit can go on meanwhile; whether they have."""
         with self._changed:
@@ -315,17 +330,20 @@ class Driver(Slots):
             self._changed.wait_for(lambda: running.done() or self._calls_for_commit(), self._left_until(latest))
             return running.done()
 
-    def _job_failed(self, exc: Exception) -> None:
-        """What the job carried is lost: all slots begin a new epoch."""
-        if self._ending:
-            raise exc
-        self._failed_jobs += 1
-        if self._failed_jobs > FAILED_JOBS:
-            raise exc
-        log.warning("an exchange failed and is given up, what was in flight is failed: %s", _first_line(exc))
+    def _repeats(self, exc: Exception, left: int) -> bool:
+        """Whether the exchanges that have failed are run again; if not, all slots begin a new epoch."""
+        now = self._changed.monotonic()
+        self._failing_since = now if self._failing_since is None else self._failing_since
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._lost), 0.5)
+            self._changed.wait_for(lambda: bool(self._lost) or self._ending, 0.5)
+        if self._ending or now - self._failing_since > FAILING_SECS:
+            raise exc
+        if left and not self._lost:
+            log.warning("an exchange failed and is run again: %s", _first_line(exc))
+            return True
+        log.warning("an exchange failed and is given up, what was in flight is failed: %s", _first_line(exc))
         self._recover()
+        return False
 
     def _pace(self, took: float) -> None:
         """Chains of about the commit interval while there is more to move; each doubles or halves, or stays."""

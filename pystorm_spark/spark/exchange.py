@@ -20,6 +20,7 @@ from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.wire import MISSED, Address, Connection, WireError, connect
+from pystorm_spark.spark.worker_python import renew_workers
 
 TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
 
@@ -118,6 +119,7 @@ class Chains:
             try:
                 return self.run(order, exchanges)
             except SPARK_ERRORS as exc:
+                renew_workers(self._sc, exc)
                 raise StormError(reason(exc)) from exc
 
         return self._runner.submit(run)

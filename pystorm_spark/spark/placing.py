@@ -20,7 +20,7 @@ from pyspark.serializers import CPickleSerializer
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.process import ProcessId, machine, parent_of, process_id
 from pystorm_spark.spark.wire import Address
-from pystorm_spark.spark.worker_python import told_python
+from pystorm_spark.spark.worker_python import renew_workers, told_python
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,7 @@ LOST_WORKER = (
     "Python worker failed to connect back",
     "java.io.EOFException",
     "java.net.SocketException",
+    "java.lang.NullPointerException",
 )
 SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
 
@@ -98,6 +99,7 @@ def place(
         try:
             return _placed(sc, launch, slots, first)
         except SPARK_ERRORS as exc:
+            renew_workers(sc, exc)
             told = f"Spark could not start slots {list(slots)}: {reason(exc)}"
             if not left or not _has_lost_worker(exc):
                 raise StormError(f"{told}; {told_python(sc)}" if _is_about_python(exc) else told) from exc

@@ -1,4 +1,4 @@
-"""Internal. The Python that Spark's workers run: this one, where it is for us to say; else which one it is."""
+"""Internal. The Python that Spark's workers run: this one where it is for us to say, else which one it is."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 log = logging.getLogger(__name__)
 
 ENVIRON, SETTING = "PYSPARK_PYTHON", "spark.pyspark.python"
+RENEWED = "PYSTORM_SPARK_WORKERS"  # how often, in the environment of the workers
 WHAT_TO_SET = (
     f"set {ENVIRON} before the session is made, on spark-submit also {SETTING}, to a Python that has pystorm-spark "
     "wherever slots run"
@@ -31,6 +32,16 @@ def use_this_python(session: SparkSession) -> None:
     if str(context.master).startswith("local") and sys.executable and not is_named:
         log.debug("Spark's workers run %s, and not %s", sys.executable, context.pythonExec)
         context.pythonExec = sys.executable
+
+
+def renew_workers(context: SparkContext, failure: BaseException) -> None:
+    """Have Spark start other Python workers, where the ones that it has cannot be used any more.
+
+    A task that is cancelled while it starts the workers' daemon, with Unix sockets, leaves one without an address: from
+    then on every task raises a NullPointerException. There is a daemon for each environment.
+    """
+    if "java.lang.NullPointerException" in str(failure):
+        context.environment[RENEWED] = str(int(context.environment.get(RENEWED, "0")) + 1)
 
 
 def told_python(context: SparkContext) -> str:

@@ -8,7 +8,7 @@ import pytest
 from pystorm_spark import SlotLostError, TopologyBuilder
 from tests.spark import faults
 from tests.spark.components import DiesOnce, EatsMemoryOnce, Numbers, Sum, die, steady, wait_until
-from tests.spark.processes import slot_processes
+from tests.spark.processes import kill, python_workers, slot_processes
 
 pytestmark = pytest.mark.spark
 
@@ -98,14 +98,32 @@ def test_a_stopped_slot_is_replaced_and_does_no_harm_when_it_wakes(cluster, jour
 
 
 @pytest.mark.parametrize("kind", [faults.KilledAfterTaking, faults.RaisesAfterTaking])
-def test_what_a_failed_job_carried_is_failed_and_replayed(cluster, journal, tmp_path, monkeypatch, caplog, kind):
-    # On local[2] Spark runs no task twice: one that fails fails its job, and the frames that it had taken are lost.
-    faults.put_in(monkeypatch, kind, tmp_path / "faults", times=2)
-    cluster.submit_topology("unlucky", {"topology.workers": 2}, steady(200, journal))
+def test_a_job_that_fails_is_run_again_and_what_it_carried_arrives(
+    cluster, journal, tmp_path, monkeypatch, caplog, kind
+):
+    # On local[2] Spark runs no task twice: one that fails fails its job.
+    faults.put_in(monkeypatch, kind, tmp_path / "faults", times=3)
+    conf = {"topology.workers": 2, "topology.message.timeout.secs": 600}  # a tuple that is lost is not seen again
+    cluster.submit_topology("unlucky", conf, steady(200, journal, rate=20))
+    wait_until(lambda: len(journal.noted("acked")) >= 200)
 
-    wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(200)))
+    assert caplog.text.count("an exchange failed and is run again") == 3
+    assert journal.noted("failed") == []
+    assert sorted(map(int, journal.noted("executed"))) == list(range(200))
+    assert len(set(journal.noted("prepared"))) == 2
 
-    assert caplog.text.count("an exchange failed") == 2
+
+def test_a_topology_outlives_python_workers_that_are_killed_as_soon_as_they_are_there(cluster, journal):
+    cluster.submit_topology("hunted", {"topology.workers": 2}, steady(4000, journal))
+    spark = cluster.spark.sparkContext._gateway.proc.pid
+    for _ in range(8):
+        wait_until(lambda: python_workers(spark))
+        kill(*python_workers(spark))
+    killed_at = len(journal.noted("acked"))
+
+    wait_until(lambda: len(journal.noted("acked")) > killed_at + 20)
+
+    assert cluster.topology_info("hunted").status == "ACTIVE"
     assert len(set(journal.noted("prepared"))) == 2
 
 

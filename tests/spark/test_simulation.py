@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import pystorm_spark.checkpoint.merging as merging
 import pystorm_spark.runtime.slot as runtime_slot
 import pystorm_spark.spark.slot_state as slot_state
-from tests.spark.simulation.run import run
+from tests.spark.simulation.jobs import JobError
+from tests.spark.simulation.run import Simulation, run
 from tests.spark.simulation.scenario import (
     COMMIT_POINTS,
     CRASH_POINTS,
@@ -162,6 +163,26 @@ def test_a_slot_may_come_to_grief_before_anything_is_opened(deed, guarantee):
 def test_every_visit_of_a_slot_may_go_wrong(deed):
     for nth in range(10):
         run(Scenario(numbers=6, pending=1, faults=(Fault(deed, "visit", 1, nth, 0.4),)))
+
+
+@pytest.mark.parametrize("guarantee", [None, *GUARANTEES])
+def test_a_job_that_fails_is_run_again_and_nothing_is_lost_with_it(guarantee):
+    for nth in range(10):
+        faults = tuple(Fault("fail", "visit", 1, nth + after, 0.05) for after in (0, 2, 4))
+        _, epoch, _, told = run(Scenario(numbers=6, pending=1, faults=faults, guarantee=guarantee))
+
+        assert epoch == 1
+        assert [verbs for _, *verbs in told] == [["ack"]] * 6
+
+
+def test_jobs_that_fail_for_long_end_the_topology():
+    faults = tuple(Fault("fail", "visit", 1, nth) for nth in range(1000))
+    simulation = Simulation(Scenario(faults=faults))
+
+    simulation.run()
+
+    assert isinstance(simulation.driver.error, JobError)
+    assert 60 < simulation.now < 300
 
 
 @pytest.mark.parametrize("name", FOUND)

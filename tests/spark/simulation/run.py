@@ -8,7 +8,7 @@ import random
 from collections import Counter
 
 from pystorm_spark.errors import SlotLostError, StormError
-from pystorm_spark.spark.driver import FAILED_JOBS, Driver
+from pystorm_spark.spark.driver import FAILING_SECS, Driver
 from pystorm_spark.spark.slots import START_SECS
 from tests.spark.simulation.control import SimulatedControl
 from tests.spark.simulation.jobs import Job, JobError
@@ -336,7 +336,8 @@ class Simulation:
         if isinstance(exc, SlotLostError):
             assert len(self.scenario.faults) > MAX_RESTARTS, f"given up too early: {exc}"
         elif isinstance(exc, JobError):
-            assert deeds["fail"] > FAILED_JOBS, f"given up too early: {exc}"
+            assert deeds["fail"]
+            assert self.now > FAILING_SECS, f"given up too early: {exc}"
         else:
             assert self.driver.epoch == 1, f"only the first start may fail: {exc}"
 
