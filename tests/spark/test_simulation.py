@@ -22,11 +22,13 @@ from tests.spark.simulation.scenario import (
     COMMIT_POINTS,
     CRASH_POINTS,
     CRASHES,
+    LINE_DEEDS,
     MISHAPS,
     MISWRITINGS,
     Fault,
     Scenario,
     scenario_of,
+    scenario_with_lines,
     scenarios,
 )
 
@@ -123,10 +125,10 @@ def quick_and_quiet():
         logging.disable(logging.NOTSET)
 
 
-def run_block(block, guarantee=None, **changes):
+def run_block(block, guarantee=None, make=scenario_of, **changes):
     """Run the scenarios of some seeds, each changed in the same way."""
     for seed in SEEDS[block::BLOCKS]:
-        scenario = replace(scenario_of(seed, guarantee), **changes)
+        scenario = replace(make(seed, guarantee), **changes)
         try:
             run(scenario)
         except Exception as exc:
@@ -211,6 +213,25 @@ def test_another_spout_may_be_given_what_a_dead_one_has_not_heard_of(block, guar
 @given(st.one_of([scenarios(guarantee) for guarantee in GUARANTEES]))
 @settings(max_examples=30)
 def test_what_is_acked_is_committed_in_what_hypothesis_thinks_of(scenario):
+    run(scenario)
+
+
+@pytest.mark.parametrize("guarantee", [None, *GUARANTEES])
+@pytest.mark.parametrize("block", range(0, BLOCKS, 3))
+def test_nothing_is_lost_where_slots_and_driver_do_not_hear_each_other(block, guarantee):
+    run_block(block, guarantee, scenario_with_lines)
+
+
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_slot_and_driver_may_stop_hearing_each_other_at_every_point(point):
+    for deed in LINE_DEEDS:
+        for secs in (2.0, 40.0, 100.0):
+            run(Scenario(near=secs != 40.0, faults=(Fault(deed, point, 1, 0, secs),), beats=True))
+
+
+@given(st.one_of([scenarios(guarantee, beats=True) for guarantee in (None, *GUARANTEES)]))
+@settings(max_examples=30)
+def test_nothing_is_lost_in_what_hypothesis_thinks_of_where_slots_beat(scenario):
     run(scenario)
 
 

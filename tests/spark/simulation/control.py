@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pystorm_spark.spark.control import LEASE_SECS
+from tests.spark.simulation.world import SILENCE_SECS
 
 
 class SimulatedControl:
@@ -25,14 +26,31 @@ class SimulatedControl:
                 link.tasks, link.inbox_bytes, link.full = message["tasks"], message["inbox_bytes"], message["full"]
             self._simulation.driver.on_message(link, message)
 
+    def block(self, secs):
+        """The threads that listen to slots wait for something else."""
+        for wire in self._wires():
+            wire.to_driver.leave_unread(secs)
+
+    def _wires(self):
+        wires = [process.wire for process in self._simulation.processes if process.wire is not None]
+        return [wire for wire in wires if wire.is_open]
+
     def _keep_lease(self):
         if not self._simulation.is_closed:
             self._simulation.after(LEASE_SECS, self._keep_lease)
             self._tell_lease()
             self._simulation.driver.look_for_silence()
+            self._check_silence()
+
+    def _check_silence(self):
+        """No slot that takes part is kept when nothing is heard of it."""
+        for wire in self._wires():
+            silent_secs = self._simulation.now - wire.link.heard_at
+            is_kept = wire.link.state == "ready" and not self._simulation.is_ended
+            assert not is_kept or silent_secs <= SILENCE_SECS, f"{silent_secs:.0f} s without a word are borne"
 
     def _tell_lease(self):
-        links = [process.wire.link for process in self._simulation.processes if process.wire and process.wire.is_open]
+        links = [wire.link for wire in self._wires()]
         full = sorted({component for link in links for component in link.full})
         for link in links:
             link.tell("lease", full=full)

@@ -40,6 +40,7 @@ class SimulatedProcess:
         self.is_alive = True
         self.is_frozen = self.was_frozen = False
         self._frozen_calls = []  # what came while it stood still
+        self._blocked_calls = []  # of threads that wait until the driver reads
         self.wire = None
         self._rng = random.Random()
         self.actor = SlotActor(number, self, simulation, self._rng)
@@ -67,6 +68,19 @@ class SimulatedProcess:
                 call()
             except Killed:
                 self.die()
+
+    def talkative(self, call):
+        """Run `call` of a thread that tells the driver something, when there is room for that."""
+        if self.wire.to_driver.is_full():
+            self._blocked_calls.append(call)
+        else:
+            self.guarded(call)
+
+    def go_on(self):
+        """The driver has read all there was."""
+        calls, self._blocked_calls = self._blocked_calls, []
+        for call in calls:
+            self.talkative(call)
 
     def passes(self, point):
         fault = self.simulation.fault(point, self.number)
@@ -112,6 +126,21 @@ class SimulatedProcess:
     def _suffer_stall(self, secs):
         self.answering.stalled_until = max(self.answering.stalled_until, self.simulation.now + secs)
 
+    def _suffer_deaf(self, secs):
+        if self.wire is not None:
+            self.wire.to_slot.leave_unread(secs)
+
+    def _suffer_unheard(self, secs):
+        if self.wire is not None:
+            self.wire.to_driver.leave_unread(secs)
+
+    def _suffer_block(self, secs):
+        self.simulation.control.block(secs)
+
+    def _suffer_lag(self, secs):
+        if self.wire is not None:
+            self.wire.delay(secs)
+
     def _is_held(self):
         return self.held_until > self.simulation.now
 
@@ -146,7 +175,7 @@ class SimulatedProcess:
     def wake(self):
         if not self._step_due:
             self._step_due = True
-            self.simulation.after(STEP_SECS, lambda: self.guarded(self._take_step))
+            self.simulation.after(STEP_SECS, lambda: self.talkative(self._take_step))
 
     def stop(self):
         self._is_stopping = True
@@ -227,18 +256,20 @@ class SimulatedProcess:
         self.actor.handle(message)
 
     def _beat_later(self):
-        self.simulation.after(BEAT_SECS, lambda: self.guarded(self._beat))
+        self.simulation.after(BEAT_SECS, lambda: self.talkative(self._beat))
 
     def _beat(self):
         self._beat_later()
         self._watch.look_for_driver()
         self._watch.beat()
+        call = self._longest_call()
+        assert call is None or self.simulation.now - call[1] <= self.actor.call_limit, "a call that hangs is borne"
 
     def _take_step(self):
         self._step_due = False
         if self._is_held():
             self._step_due = True
-            self.simulation.at(self.held_until, lambda: self.guarded(self._take_step))
+            self.simulation.at(self.held_until, lambda: self.talkative(self._take_step))
             return
         if self._is_stopping:
             self.actor.finish()

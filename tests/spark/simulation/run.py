@@ -45,9 +45,10 @@ class SimulatedChanges:
     def wait_for(self, condition, timeout=None):
         assert self._depth == 1
         self._depth = 0  # a wait lets go of the lock
-        result = self._simulation.run_until(condition, timeout)
-        self._depth = 1
-        return result
+        try:
+            return self._simulation.run_until(condition, timeout)
+        finally:
+            self._depth = 1
 
     def check_unlocked(self):
         assert not self._depth, "the driver's lock is held while something is sent"
@@ -185,9 +186,13 @@ class Simulation:
 
     def check_kill(self, process):
         """The driver kills only what is gone, hangs, is not needed, or cannot be reached."""
-        deeds = {fault.deed for fault in self.scenario.faults if fault.slot == process.number}
+        deeds = {fault.deed for fault in self.scenario.faults if fault.slot == process.number or fault.deed == "block"}
         is_useless = not process.is_alive or process.was_frozen or process.wire.link.state == "surplus"
-        assert is_useless or self.is_ended or deeds & {"miss", "break"}, "the driver kills a sound process"
+        is_unreached = deeds & {"miss", "break"} or process.wire.to_slot.is_full() or self._is_silent(process, deeds)
+        assert is_useless or self.is_ended or is_unreached, "the driver kills a sound process"
+
+    def _is_silent(self, process, deeds):
+        return deeds & {"unheard", "lag", "block"} and self.now - process.wire.link.heard_at > SILENCE_SECS
 
     def watch_silence(self):
         if not self.scenario.beats:  # else they are looked after all the time

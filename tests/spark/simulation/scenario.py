@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -46,6 +46,13 @@ CRASHES = (
     "hold",  # user code takes its time; the other threads of the process go on
     "stall",  # the thread that answers takes its time; the others go on
 )
+# What can happen there to the connections of slots to the driver, where slots beat.
+LINE_DEEDS = (
+    "deaf",  # the slot does not read what it is told for a while; its other threads go on
+    "unheard",  # the driver does not read what this slot says for a while
+    "block",  # the same for all slots: the threads that listen to them wait, as for a stdout that nobody reads
+    "lag",  # from now on all that this slot and the driver tell each other takes longer
+)
 # What can happen to a Spark task that visits a slot.
 MISHAPS = (
     "repeat",  # its answer is lost, it runs again
@@ -80,6 +87,10 @@ COMMIT_FAULTS = (
     [(deed, kind) for deed in MISWRITINGS for kind in ("part", "manifest")],
     [(deed, point) for deed in CRASHES for point in COMMIT_POINTS],
     [("kill", point) for point in COMMIT_POINTS],
+)
+LINE_FAULTS = (
+    [(deed, point) for deed in LINE_DEEDS for point in CRASH_POINTS],
+    [(deed, point) for deed in (*LINE_DEEDS, "hold", "freeze") for point in ("turned", "handed out")],
 )
 # What is worst at about the same time, in two slots: a death, and something of the old epoch that is still to come.
 PAIRS = (
@@ -159,11 +170,23 @@ def scenario_of(seed: int, guarantee: str | None = None) -> Scenario:
     )
 
 
+def scenario_with_lines(seed: int, guarantee: str | None = None) -> Scenario:
+    """The same scenario, but slots beat, and something happens to their connections to the driver."""
+    scenario = scenario_of(seed, guarantee)
+    rng = random.Random(f"lines {seed}")
+    faults = [
+        Fault(*rng.choice(rng.choice(LINE_FAULTS)), rng.randrange(scenario.slots), rng.randint(0, 5), rng.choice(SECS))
+        for _ in range(rng.randint(1, 3))
+    ]
+    kept = rng.sample(scenario.faults, rng.randint(0, len(scenario.faults)))  # else many end before it happens
+    return replace(scenario, beats=True, faults=(*faults, *kept))
+
+
 @st.composite
-def scenarios(draw, guarantee: str | None = None) -> Scenario:
+def scenarios(draw, guarantee: str | None = None, beats: bool = False) -> Scenario:
     """The same for Hypothesis, which makes what fails smaller."""
     slots = draw(st.integers(1, 3))
-    kinds = FAULTS if guarantee is None else (*FAULTS, *COMMIT_FAULTS)
+    kinds = (*FAULTS, *(() if guarantee is None else COMMIT_FAULTS), *(LINE_FAULTS if beats else ()))
     fault = st.builds(
         lambda what, slot, nth, secs: Fault(*what, slot, nth, secs),
         st.one_of([st.sampled_from(kind) for kind in kinds]),
@@ -182,4 +205,5 @@ def scenarios(draw, guarantee: str | None = None) -> Scenario:
         tuple(draw(st.lists(fault, max_size=6))),
         guarantee,
         tuple(draw(st.sets(st.integers(0, 7), max_size=2))) if guarantee is not None else (),
+        beats=beats,
     )

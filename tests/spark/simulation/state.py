@@ -99,7 +99,7 @@ class Later:
     def submit(self, call, *args):
         simulation = self._process.simulation
         self._free_at = max(self._free_at, simulation.now + simulation.delay())
-        simulation.at(self._free_at, lambda: self._process.guarded(lambda: call(*args)))
+        simulation.at(self._free_at, lambda: self._process.talkative(lambda: call(*args)))
 
 
 def files_for_next_commit(state):

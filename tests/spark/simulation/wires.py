@@ -7,14 +7,20 @@ from collections import deque
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.slot_watch import LEASE_SECS
 
-ROOM = 48  # messages that a connection holds while nobody reads: as leases they come in 24 seconds
+# Messages that wait at most while nobody reads; few, for what happens then must happen in the time of a scenario.
+ROOM_FOR_SLOT, ROOM_FOR_DRIVER = 12, 40
 
 
 class Way:
-    """One direction of a connection: messages keep their order, each takes its time."""
+    """One direction of a connection: messages keep their order, each takes its time.
 
-    def __init__(self, simulation):
+    While nobody reads at the other end they wait there; `on_room` is called when all of them have been read.
+    """
+
+    def __init__(self, simulation, room, on_room):
         self._simulation = simulation
+        self._room = room
+        self._on_room = on_room
         self._arrived_at = 0.0
         self._waiting = deque()  # what has arrived while nobody reads
         self._unread_until = 0.0
@@ -41,9 +47,11 @@ class Way:
     def _read_on(self):
         while self._waiting and self._unread_until <= self._simulation.now:
             self._waiting.popleft()()
+        if not self._waiting:
+            self._on_room()
 
     def is_full(self):
-        return len(self._waiting) >= ROOM
+        return len(self._waiting) >= self._room
 
 
 class Wire:
@@ -52,15 +60,19 @@ class Wire:
     def __init__(self, simulation, process):
         self._simulation = simulation
         self._process = process
-        self.to_slot, self.to_driver = Way(simulation), Way(simulation)
+        self.to_slot = Way(simulation, ROOM_FOR_SLOT, lambda: None)
+        self.to_driver = Way(simulation, ROOM_FOR_DRIVER, process.go_on)
         self.is_open = True
         self._ended = False
         self.link = SlotLink(process.number, 0, self, is_near=False)
 
     def send(self, message):
-        """The driver tells the slot something."""
+        """The driver tells the slot something, and waits for nobody: a slot that has too much to read is given up."""
         self._simulation.changes.check_unlocked()
-        if self.is_open:
+        if self.is_open and self.to_slot.is_full():
+            self.link.reason = "it has not read what it was told"
+            self.link.kill()
+        elif self.is_open:
             self.to_slot.carry(lambda: self._process.hear(message))
 
     def tell(self, message):
@@ -74,6 +86,11 @@ class Wire:
         if self.is_open:
             self.link.heard_at = self._simulation.now
             self._simulation.control.on_message(self.link, message)
+
+    def delay(self, secs):
+        """From now on all that is sent takes longer."""
+        self.to_slot.extra_secs = self.to_driver.extra_secs = secs
+        self._simulation.haunt(2 * secs, lambda: None)
 
     def close(self):
         """The driver lets go of the slot, and kills it if it can."""
