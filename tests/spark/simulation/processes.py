@@ -215,7 +215,8 @@ class SimulatedProcess:
         self.told_epoch = assignment["epoch"]
         self.actor.begin(assignment)
         if self.simulation.scenario.beats:
-            self._beat_later()
+            self.simulation.after(BEAT_SECS, lambda: self.guarded(self._look))
+            self.simulation.after(BEAT_SECS, lambda: self.talkative(self._beat))
         self.passes("assigned")
         self._in_time(lambda: self._open(assignment))
 
@@ -255,12 +256,12 @@ class SimulatedProcess:
         self.told_epoch = message.get("epoch", self.told_epoch)
         self.actor.handle(message)
 
-    def _beat_later(self):
-        self.simulation.after(BEAT_SECS, lambda: self.talkative(self._beat))
+    def _look(self):
+        self.simulation.after(BEAT_SECS, lambda: self.guarded(self._look))
+        self._watch.look_for_driver()
 
     def _beat(self):
-        self._beat_later()
-        self._watch.look_for_driver()
+        self.simulation.after(BEAT_SECS, lambda: self.talkative(self._beat))
         self._watch.beat()
         call = self._longest_call()
         assert call is None or self.simulation.now - call[1] <= self.actor.call_limit, "a call that hangs is borne"
