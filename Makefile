@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+SECS ?= 600
+SEED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,12 +20,12 @@ PYTEST = $(BIN)/python -m pytest
 OR_NONE = || [ $$? = 5 ]  # ARGS may choose tests of one kind only
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench bench-peers profile clean
+.PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench bench-peers profile torture clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, demo, bench, bench-peers and profile.'
+	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, demo, bench, bench-peers, profile and torture; SECS=3600 SEED=7 are for torture.'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
@@ -111,6 +113,9 @@ $(STORM)/.setup-done: $(wildcard benchmarks/peers/storm/pom.xml benchmarks/peers
 
 profile: $(STAMP) ## show where the time of the word count on Spark goes
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.profile_slot $(ARGS)
+
+torture: $(STAMP) ## kill, stop and fill things for SECS seconds while two topologies count (SEED= repeats a run)
+	@$(WITH_JAVA) $(BIN)/python -m tests.torture --secs $(SECS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 clean: ## remove caches and build output; .venv stays
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
