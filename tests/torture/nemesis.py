@@ -105,7 +105,8 @@ class Nemesis:
         return self._stop(self._victim(fault, prey.python_workers(self._driver.mark)[0], "Python worker"))
 
     def _full_pipe(self, fault: Fault) -> Struck:
-        self._driver.read_no_more()
+        if not self._driver.read_no_more():
+            raise SkippedError("nobody reads the driver's output already")
         return "the driver's output is not read", self._driver.read_on
 
     def _full_disk(self, fault: Fault) -> Struck:

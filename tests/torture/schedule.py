@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 LOCAL, CLUSTER = "local[2]", "local-cluster[2,1,1024]"
-PHASE_SECS = 100.0, 200.0  # between two changes of the master
+PHASE_SECS = 150.0, 300.0  # between two changes of the master
 PAUSE_SECS = 5.0, 15.0
 BURST_CHANCE = 0.12
 BURST_FAULTS = 1, 2  # beside the first one

@@ -72,9 +72,11 @@ class Supervisor:
             while self._reading.wait() and (content := process.stdout.read1(1 << 16)):  # type: ignore[attr-defined]
                 file.write(content)
 
-    def read_no_more(self) -> None:
-        """Leave what the driver prints in its pipe."""
+    def read_no_more(self) -> bool:
+        """Leave what the driver prints in its pipe; False if that is so already."""
+        was_read = self._reading.is_set()
         self._reading.clear()
+        return was_read
 
     def read_on(self) -> None:
         self._reading.set()
