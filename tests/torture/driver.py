@@ -26,7 +26,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pystorm_spark import SparkCluster, StormError
-from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
+from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS, is_stopped
 from tests.torture import exact, plain
 
 log = logging.getLogger("torture")
@@ -111,7 +111,7 @@ class Program:
                 return
             except StormError as exc:
                 self._note("refused", f"submit of {name}: {exc}")
-                if not left:
+                if not left or is_stopped(self._cluster.spark):
                     raise
                 time.sleep(PAUSE_SECS)
 
@@ -132,13 +132,15 @@ class Program:
         self._submit(name)
 
     def _look_after(self, name: str, handle: Any) -> None:
-        """Submit a topology again that has ended by itself, as its operator would."""
+        """Submit a topology again that has ended by itself, as its operator would; end if the session has ended."""
         try:
             if not handle.await_termination(0):
                 return
             error: BaseException = StormError("it ended without an error")
         except Exception as exc:
             error = exc
+        if is_stopped(self._cluster.spark):
+            raise error
         self._note("ended", f"{name}: {type(error).__name__}: {error}")
         self._submit(name)
 

@@ -68,23 +68,25 @@ class Torture:
         self._await_up(feeds=False)
         until = time.monotonic() + self._secs
         while time.monotonic() < until and not self.is_cut_short:
-            self._torment_through(phase, min(until, time.monotonic() + phase.secs * self._pace))
-            phase = next(coming)
-            if time.monotonic() < until and not self.is_cut_short:
-                self._change_master(phase)
-
-    def _change_master(self, phase: Phase) -> None:
-        self._strike(Fault(0.0, "kill_driver", 0.0, 0.0), phase.master)
-        self._await_up()
+            end = time.monotonic() + phase.secs * self._pace
+            self._torment_through(phase, min(until, end))
+            if self._await_time(end, until, phase.master):
+                phase = next(coming)
+                self._strike(Fault(0.0, "kill_driver", 0.0, 0.0), phase.master)
 
     def _torment_through(self, phase: Phase, until: float) -> None:
         for fault in faults(self._seed, phase, self._pace):
-            due = time.monotonic() + fault.pause
-            while time.monotonic() < until and not self.is_cut_short and not self._is_time(due):
-                self._look(phase.master)
-            if time.monotonic() >= until or self.is_cut_short:
+            if not self._await_time(time.monotonic() + fault.pause, until, phase.master):
                 return
             self._strike(fault, phase.master)
+
+    def _await_time(self, due: float, until: float, master: str) -> bool:
+        """Wait until a fault may come that is `due`; False if none may come any more."""
+        while time.monotonic() < until and not self.is_cut_short:
+            if self._is_time(due):
+                return True
+            self._look(master)
+        return False
 
     def _is_time(self, due: float) -> bool:
         """Whether the next fault may come: all is running, and has gone on since the last ones."""
