@@ -30,9 +30,10 @@ class Progress:
         rows, acked = self.rows, len(self.acked)
         with contextlib.suppress(sqlite3.OperationalError):  # it is being written
             self.rows, self.last_row = self._results.size()
-        self.acked.update(map(plain.message_of, self._acks.fresh()))
+        fresh = {*map(plain.message_of, self._acks.fresh())}
+        self.acked |= fresh
+        self.last_message = max({self.last_message} | fresh)
         self.failed += sum(1 for _ in self._fails.fresh())
-        self.last_message = max(self.acked, default=-1)
         if self.rows != rows or self.rows >= self._source.rows:  # nothing is left to be done
             self.moved_at[exact.NAME] = now
         if len(self.acked) != acked or acked >= self._source.messages:

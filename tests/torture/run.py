@@ -17,6 +17,7 @@ from tests.torture.source import Source
 from tests.torture.supervisor import Supervisor
 
 LOOK_SECS = 0.2
+PROGRESS_SECS = 0.5
 LINE_SECS = 5.0
 PATIENCE_SECS = 30.0  # no fault comes while a workload has not moved for longer
 STALL_SECS = 210.0  # without any progress: something has stalled, and the driver is killed
@@ -45,7 +46,7 @@ class Torture:
         self._recoveries = Recoveries()
         self.report = Report(folder, seed, secs)
         self._failed_starts = 0
-        self._next_line = 0.0
+        self._next_line = self._next_look = 0.0
 
     def run(self) -> bool:
         """Whether everything held."""
@@ -115,8 +116,10 @@ class Torture:
             self._recoveries.begin(now, self._source)
         if feeds:
             self._source.feed(self._progress.rows, len(self._progress.acked))
-        self._progress.look(now)
-        self._recoveries.look(now, self._progress)
+        if now >= self._next_look:
+            self._next_look = now + PROGRESS_SECS
+            self._progress.look(now)
+            self._recoveries.look(now, self._progress)
         self._look_after_driver(master, now)
         if now >= self._next_line:
             self._next_line = now + LINE_SECS
