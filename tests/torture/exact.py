@@ -38,7 +38,7 @@ class Files:
 
     def __call__(self, spark: Any) -> Any:
         reader = spark.readStream.schema("number long, key long, text string")
-        return reader.option("maxFilesPerTrigger", 5).json(str(self.folder))
+        return reader.option("maxFilesPerTrigger", 10).json(str(self.folder))
 
 
 class Count(StatefulBolt):
