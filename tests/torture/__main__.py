@@ -62,18 +62,21 @@ def mount_disk(at: Path) -> bool:
 
 
 class Ending:
-    """Ctrl-C and SIGTERM: the first one ends the faults, the second one everything."""
+    """Ctrl-C and SIGTERM: the first one ends the faults, the second one everything, others nothing any more."""
 
     def __init__(self, torture: Torture) -> None:
         self._torture = torture
+        self._signals = 0
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self)
 
     def __call__(self, number: int, frame: object) -> None:
-        if self._torture.is_cut_short:
-            raise KeyboardInterrupt
+        self._signals += 1
         self._torture.is_cut_short = True
-        self._torture.report.say("interrupted: no more faults; once more to end at once")
+        if self._signals == 1:
+            self._torture.report.say("interrupted: no more faults; once more to end at once")
+        elif self._signals == 2:
+            raise KeyboardInterrupt
 
 
 def main() -> int:

@@ -48,7 +48,7 @@ def write_json(path: Path, content: Any) -> None:
 def session(folder: Path, number: int, master: str) -> Iterator[SparkSession]:
     """A session like that of `SparkCluster(None)`, on a master of our choice."""
     private = Path(os.environ["TMPDIR"])
-    settings = {
+    settings: dict[str, Any] = {
         "spark.master": master,
         "spark.app.name": f"torture {number}",
         "spark.ui.enabled": "false",
@@ -73,7 +73,7 @@ def session(folder: Path, number: int, master: str) -> Iterator[SparkSession]:
 class Program:
     """Both topologies on one cluster, and what is done to them."""
 
-    def __init__(self, cluster: SparkCluster, folder: Path, number: int) -> None:
+    def __init__(self, cluster: Any, folder: Path, number: int) -> None:
         self._cluster = cluster
         self._folder = folder
         self._number = number

@@ -67,7 +67,7 @@ class Recoveries:
         self._open = still
 
     def figures(self) -> dict[str, float]:
-        found = {"count": len(self.secs)}
+        found: dict[str, float] = {"count": len(self.secs)}
         if self.secs:
             found |= {"median_secs": round(statistics.median(self.secs), 1), "max_secs": round(max(self.secs), 1)}
         return found

@@ -36,7 +36,7 @@ class Report:
         with (self._folder / "logs" / "faults.log").open("a") as file:
             file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
 
-    def strike(self, kind: str, told: str, driver: Supervisor) -> None:
+    def strike(self, kind: str, told: str) -> None:
         self.faults[kind] += 1
         self.say(f"  {kind}: {told}")
 
@@ -73,7 +73,7 @@ class Report:
     def conclude(self, findings: Findings, source: Source, progress: Progress, recoveries: Recoveries) -> bool:
         """Put all figures together; whether everything held."""
         counts = findings.counts()
-        ended = self._lines("ended")
+        ended, letters = self._lines("ended"), self._dead_letters()
         passed = not any(counts.values()) and not self.left and not self.stalls
         self.figures |= {
             "took_secs": round(time.monotonic() - self._began),
@@ -86,21 +86,23 @@ class Report:
             **counts,
             "leftovers": len(self.left),
             "stalls": len(self.stalls),
+            "dead_letters": len(letters),
             "topologies_ended": len(ended),
             "drivers_ended": len(self._exits),
             "passed": passed,
         }
-        self._keep(findings, ended)
+        self._keep(findings, {"ended": ended, "dead letters": letters})
         return passed
 
     def fail(self, error: BaseException) -> None:
         """The run itself has come to no end."""
+        self.figures |= {"faults": dict(sorted(self.faults.items())), "leftovers": len(self.left)}
         self.figures |= {"passed": False, "error": f"{type(error).__name__}: {error}"}
         self.say("".join(traceback.format_exception(error)))
 
-    def _keep(self, findings: Findings, ended: list[str]) -> None:
+    def _keep(self, findings: Findings, more: dict[str, list[str]]) -> None:
         """Write down what was found, and say the beginning of it."""
-        found = {"left": self.left, "stalls": self.stalls, "ended": ended, "exits": self._exits}
+        found = {"left": self.left, "stalls": self.stalls, "exits": self._exits, **more}
         kept = {**found, **vars(findings)}
         (self._folder / "findings.json").write_text(json.dumps({**self.figures, "found": kept}, indent=1))
         for promise, ways in vars(findings).items():
@@ -109,6 +111,12 @@ class Report:
         for what, those in found.items():
             for one in those[:SHOWN]:
                 self.say(f"{what}: {one}")
+
+    def _dead_letters(self) -> list[str]:
+        """Rows that were given up, which are missing in the results: why says each of them itself."""
+        paths = [*(self._folder / "disk").rglob("*.json"), *(self._folder / "disk").rglob("*.jsonl")]
+        letters = [path for path in paths if "dead-letters" in str(path) and path.is_file()]
+        return [line for path in letters for line in path.read_text().splitlines()]
 
     def _lines(self, name: str) -> list[str]:
         path = self._folder / name

@@ -100,7 +100,7 @@ class Torture:
         except SkippedError as exc:
             self.report.skip(fault.kind, str(exc))
             return
-        self.report.strike(fault.kind, told, self._driver)
+        self.report.strike(fault.kind, told)
         if fault.kind == "kill_driver":
             self._driver.start(master)
         if not fault.secs:
