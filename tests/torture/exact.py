@@ -23,7 +23,7 @@ CONF = {
     "topology.workers": 2,
     "topology.state.guarantee": "exactly-once",
     "topology.state.checkpoint.interval.ms": 500,
-    "topology.max.spout.pending": 300,
+    "topology.max.spout.pending": 600,
     "topology.message.timeout.secs": 60,
     "topology.execute.timeout.secs": 20,
     "supervisor.worker.start.timeout.secs": 240,
