@@ -22,9 +22,22 @@ def clear(folder: Path, driver: Supervisor) -> list[str]:
     return [f"{process.kind} {process.pid}: {process.command[-200:]}" for process in left] + _files(folder)
 
 
+def survivors(folder: Path) -> dict[str, list[str]]:
+    """{folder of a topology: its sockets of slots, and how they are}: who is there to remove what a driver leaves."""
+    found: dict[str, list[str]] = {}
+    for place in folder.glob("t[0-9]*/pystorm-*/pystorm-*"):
+        sockets = [path.name for path in place.glob("slot-*")]
+        found[str(place.relative_to(folder))] = [f"{name} {prey.state(int(name.split('-')[-1]))}" for name in sockets]
+    return found
+
+
 def _processes(driver: Supervisor) -> list[prey.Process]:
     return prey.marked(driver.mark)
 
 
 def _files(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.glob("t[0-9]*/pystorm-*"))
+    """The folders, each with what is in it."""
+    return [
+        f"{path.relative_to(folder)} with {sorted(str(inner.relative_to(path)) for inner in path.rglob('*'))[:30]}"
+        for path in sorted(folder.glob("t[0-9]*/pystorm-*"))
+    ]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.disks import fill
 from tests.torture import exact, plain, prey
+from tests.torture.leftovers import survivors
 from tests.torture.schedule import Fault
 from tests.torture.supervisor import Supervisor
 
@@ -77,8 +78,9 @@ class Nemesis:
     def _kill_driver(self, fault: Fault) -> Struck:
         if not self._driver.is_alive():
             raise SkippedError("there is no driver")
+        there = survivors(self._driver.folder)
         self._driver.kill()
-        return f"number {self._driver.starts}", None
+        return f"number {self._driver.starts}, beside {there}", None
 
     def _kill_worker(self, fault: Fault) -> Struck:
         workers, _ = prey.python_workers(self._driver.mark)

@@ -59,6 +59,14 @@ def find(pid: int) -> Process | None:
     return None if fields[0] in "ZX" else Process(pid, int(fields[19]), int(fields[1]), command)
 
 
+def state(pid: int) -> str:
+    """How a process is: "S" and "R" live, "T" is stopped, "Z" has ended, "" is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 def marked(mark: str) -> list[Process]:
     """The processes that have inherited a mark."""
     sought = f"{MARK}={mark}\0".encode()
