@@ -14,12 +14,12 @@ GONE_SECS = 40.0  # for slots to notice that their driver is gone, and for JVMs 
 def clear(folder: Path, driver: Supervisor) -> list[str]:
     """Wait until nothing is left; what is left all the same, of which the processes are killed."""
     until = time.monotonic() + GONE_SECS
-    while (_processes(driver) or _files(folder)) and time.monotonic() < until:
+    while (_processes(driver) or _files(folder, driver)) and time.monotonic() < until:
         time.sleep(0.5)
     left = _processes(driver)
     for process in left:
         process.kill()
-    return [f"{process.kind} {process.pid}: {process.command[-200:]}" for process in left] + _files(folder)
+    return [f"{process.kind} {process.pid}: {process.command[-200:]}" for process in left] + _files(folder, driver)
 
 
 def survivors(folder: Path) -> dict[str, list[str]]:
@@ -35,9 +35,10 @@ def _processes(driver: Supervisor) -> list[prey.Process]:
     return prey.marked(driver.mark)
 
 
-def _files(folder: Path) -> list[str]:
+def _files(folder: Path, driver: Supervisor) -> list[str]:
     """The folders, each with what is in it."""
     return [
         f"{path.relative_to(folder)} with {sorted(str(inner.relative_to(path)) for inner in path.rglob('*'))[:30]}"
         for path in sorted(folder.glob("t[0-9]*/pystorm-*"))
+        if path.parent.name not in driver.unclaimed
     ]

@@ -28,6 +28,7 @@ class Supervisor:
         self.starts = 0
         self.master = ""
         self.process: subprocess.Popen[bytes] | None = None
+        self.unclaimed: set[str] = set()  # temporary folders of drivers that were killed when no slot lived
         self._reading = threading.Event()
         self._reading.set()
         spark_home(folder / "spark")
@@ -101,6 +102,8 @@ class Supervisor:
         return True
 
     def kill(self) -> None:
+        if self.is_alive() and not prey.of_kind(self.mark, "slot"):  # nobody is there to remove its folder
+            self.unclaimed.add(f"t{self.starts}")
         if self.process is not None:
             self.process.kill()
             self.process.wait()
