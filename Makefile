@@ -20,12 +20,12 @@ PYTEST = $(BIN)/python -m pytest
 OR_NONE = || [ $$? = 5 ]  # ARGS may choose tests of one kind only
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-pure test-no-core demo check format format-check lint types layers bench bench-peers profile torture clean
+.PHONY: help setup test test-pure test-no-core test-sanitized demo check format format-check lint types layers bench bench-peers profile torture clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, demo, bench, bench-peers, profile and torture; SECS=3600 SEED=7 are for torture.'
+	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, test-sanitized, demo, bench, bench-peers, profile and torture; SECS=3600 SEED=7 are for torture.'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
@@ -53,10 +53,13 @@ test-pure: $(STAMP) ## run the tests that need no Spark: seconds
 test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core: seconds
 	@PYSTORM_SPARK_PURE=1 $(PYTEST) -n auto -m 'not spark' tests/runtime tests/behaviour tests/interleaving $(ARGS)
 
+test-sanitized: $(STAMP) ## run the tests of the runtime and of states on a core with AddressSanitizer and UBSan
+	@$(BIN)/python .ci/sanitized.py -n auto -m 'not spark and not slow' tests/runtime tests/state tests/behaviour tests/interleaving $(ARGS)
+
 demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
-check: format-check lint types layers test test-no-core ## run what CI runs: format, lint, types, layers, all tests
+check: format-check lint types layers test test-no-core test-sanitized ## run what CI runs: format, lint, types, layers, all tests
 
 format: $(STAMP) ## format the code and sort the imports
 	@$(BIN)/ruff check --quiet --select I --fix .

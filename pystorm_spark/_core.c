@@ -9,7 +9,11 @@
 
    User threads may emit and ack. Between a look and the change that relies on it nothing may run Python code, which
    could hand the interpreter's lock to another thread: no allocation of a container (it may start the garbage
-   collector), no dropped reference to anything but ints, no call. */
+   collector), no dropped reference to anything but ints, no call.
+
+   A slot may be empty or hold anything, and Python code may change it. So what is read out of one is looked at before it
+   is used, and what is used after Python code could run is a reference of our own. What is wrong is left to Python, or
+   is a TypeError where something has been changed already. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -24,16 +28,37 @@ typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, SHOP, BOLT, SPOUT, LEDGER, ENTRY,
        ROTATING, TASK, SOURCE, STATE, TAKEN_BACK, KINDS };
 
-static const char *const kind_names[KINDS] = {
-    "Tuple", "Tree", "Travelling", "Root", "Branch", "Route", "Port", "TupleBuffer", "AckBuffer", "Outbox", "Workshop",
-    "BoltCollector", "SpoutCollector", "AckLedger", "AckEntry", "RotatingMap", "BoltTask",
-    "SpoutTask", "KeyValueState", "TakenBack"};
+static const struct {
+    const char *module, *name;
+    int base; /* the kind that it must be a subclass of; KINDS if none */
+} kinds[KINDS] = {
+    [TUPLE] = {"pystorm_spark.topology.tuple", "Tuple", KINDS},
+    [TREE] = {"pystorm_spark.topology.tuple", "Tree", KINDS},
+    [TRAVELLING] = {"pystorm_spark.runtime.trees", "Travelling", TREE},
+    [ROOT] = {"pystorm_spark.runtime.trees", "Root", TRAVELLING},
+    [BRANCH] = {"pystorm_spark.runtime.trees", "Branch", TRAVELLING},
+    [ROUTE] = {"pystorm_spark.runtime.router", "Route", KINDS},
+    [PORT] = {"pystorm_spark.runtime.router", "Port", KINDS},
+    [BUFFER] = {"pystorm_spark.runtime.frames", "TupleBuffer", KINDS},
+    [ACKS] = {"pystorm_spark.runtime.frames", "AckBuffer", KINDS},
+    [OUTBOX] = {"pystorm_spark.runtime.frames", "Outbox", KINDS},
+    [SHOP] = {"pystorm_spark.runtime.workshop", "Workshop", KINDS},
+    [BOLT] = {"pystorm_spark.runtime.bolt_collector", "BoltCollector", KINDS},
+    [SPOUT] = {"pystorm_spark.runtime.spout_collector", "SpoutCollector", KINDS},
+    [LEDGER] = {"pystorm_spark.runtime.acker", "AckLedger", KINDS},
+    [ENTRY] = {"pystorm_spark.runtime.acker", "AckEntry", KINDS},
+    [ROTATING] = {"pystorm_spark.runtime.rotating", "RotatingMap", KINDS},
+    [TASK] = {"pystorm_spark.runtime.bolt_task", "BoltTask", KINDS},
+    [SOURCE] = {"pystorm_spark.runtime.spout_task", "SpoutTask", KINDS},
+    [STATE] = {"pystorm_spark.state.key_value", "KeyValueState", KINDS},
+    [TAKEN_BACK] = {"pystorm_spark.runtime.trees", "TakenBack", TREE},
+};
 static PyTypeObject *types[KINDS];
 
 /* X(kind, name of the slot): the offset of slot `s` of kind `K` is `K_s`. */
 #define SLOTS(X)                                                                                                       \
     X(TUPLE, values) X(TUPLE, _origin) X(TUPLE, _tree) X(TREE, open) X(TRAVELLING, edge) X(TRAVELLING, root_id)        \
-    X(ROOT, bucket) X(ROOT, emitted_at) X(ROOT, message_id) X(ROOT, task)                                              \
+    X(ROOT, bucket) X(ROOT, emitted_at) X(ROOT, message_id) X(ROOT, task) X(ROOT, why)                                 \
     X(BRANCH, failed) X(BRANCH, home_task) X(BRANCH, outbox)                                                           \
     X(ROUTE, arity) X(ROUTE, emitted) X(ROUTE, hashes) X(ROUTE, key_at) X(ROUTE, keys) X(ROUTE, only)                  \
     X(ROUTE, origin) X(ROUTE, pick) X(ROUTE, ports) X(PORT, append) X(PORT, buffer) X(PORT, task_id)                   \
@@ -61,35 +86,94 @@ static const struct {
 
 #define COUNT(table) (sizeof table / sizeof *table)
 #define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
-#define IS(object, kind) (Py_TYPE(object) == types[kind])
-#define IS_TREE(object) (IS(object, ROOT) || IS(object, BRANCH) || PyObject_TypeCheck(object, types[TREE]))
+
+/* Whether an object, which may be NULL, is of a class itself; of it or a subclass; a list or dict and no subclass. */
+static inline int is(PyObject *object, int kind)
+{
+    return object != NULL && Py_TYPE(object) == types[kind];
+}
+
+static inline int is_a(PyObject *object, int kind)
+{
+    return is(object, kind) || (object != NULL && types[kind] != NULL && PyObject_TypeCheck(object, types[kind]));
+}
+
+static inline int is_tree(PyObject *object)
+{
+    return is(object, ROOT) || is(object, BRANCH) || is_a(object, TREE);
+}
+
+static inline int is_list(PyObject *object)
+{
+    return object != NULL && PyList_CheckExact(object);
+}
+
+static inline int is_dict(PyObject *object)
+{
+    return object != NULL && PyDict_CheckExact(object);
+}
+
+/* What is in a slot, a new reference; NULL without an error if it is empty. */
+static inline PyObject *own(PyObject *object, Py_ssize_t offset)
+{
+    return Py_XNewRef(SLOT(object, offset));
+}
+
+/* Whether a class or function is called `name` and stands in `module`; -1 for an error. */
+static int is_named(PyObject *object, const char *attribute, const char *module, const char *name)
+{
+    PyObject *its_module = PyObject_GetAttrString(object, "__module__"), *its_name = NULL;
+    int same = -1;
+    if (its_module != NULL && (its_name = PyObject_GetAttrString(object, attribute)))
+        same = PyUnicode_Check(its_module) && PyUnicode_Check(its_name) &&
+               !PyUnicode_CompareWithASCIIString(its_module, module) &&
+               !PyUnicode_CompareWithASCIIString(its_name, name);
+    Py_XDECREF(its_name);
+    Py_XDECREF(its_module);
+    return same;
+}
+
+/* The offset of a slot; -1 with an error if the class has no such slot. */
+static Py_ssize_t offset_of(PyObject *cls, const char *name)
+{
+    PyObject *member = PyObject_GetAttrString(cls, name);
+    if (member == NULL)
+        return -1;
+    Py_ssize_t offset = -1;
+    if (Py_IS_TYPE(member, &PyMemberDescr_Type) && PyType_IsSubtype((PyTypeObject *)cls, PyDescr_TYPE(member))) {
+        PyMemberDef *slot = ((PyMemberDescrObject *)member)->d_member;
+        offset = slot->type == T_OBJECT_EX ? slot->offset : -1;
+    }
+    Py_DECREF(member);
+    if (offset < 0)
+        PyErr_Format(PyExc_TypeError, "%s of %R is no slot; build the core anew", name, cls);
+    return offset;
+}
+
+static void note_complete(void);
 
 /* Note where the slots of `cls` are; gives `cls`, to be used as a decorator. */
 static PyObject *laid_out(PyObject *module, PyObject *cls)
 {
-    const char *name = PyType_Check(cls) ? ((PyTypeObject *)cls)->tp_name : "";
-    int kind = 0;
-    while (kind < KINDS && strcmp(kind_names[kind], name))
-        kind++;
-    if (kind == KINDS)
+    int kind = KINDS, same = 0;
+    while (PyType_Check(cls) && same == 0 && kind-- > 0)
+        same = is_named(cls, "__name__", kinds[kind].module, kinds[kind].name);
+    if (same < 0)
+        return NULL;
+    if (same == 0)
         return PyErr_Format(PyExc_TypeError, "the core does not know the class %R; build it anew", cls);
+    int base = kinds[kind].base;
+    if (base != KINDS && (!types[base] || !PyType_IsSubtype((PyTypeObject *)cls, types[base])))
+        return PyErr_Format(PyExc_TypeError, "%R is no %s; build the core anew", cls, kinds[base].name);
     Py_ssize_t found[COUNT(slots)];
-    for (size_t i = 0; i < COUNT(slots); i++) {
-        if (slots[i].kind != kind)
-            continue;
-        PyObject *member = PyObject_GetAttrString(cls, slots[i].name);
-        if (member == NULL)
+    for (size_t i = 0; i < COUNT(slots); i++)
+        if (slots[i].kind == kind && (found[i] = offset_of(cls, slots[i].name)) < 0)
             return NULL;
-        PyMemberDef *slot = Py_IS_TYPE(member, &PyMemberDescr_Type) ? ((PyMemberDescrObject *)member)->d_member : NULL;
-        Py_DECREF(member); /* the class keeps it */
-        if (slot == NULL || slot->type != T_OBJECT_EX)
-            return PyErr_Format(PyExc_TypeError, "%s of %R is no slot; build the core anew", slots[i].name, cls);
-        found[i] = slot->offset;
-    }
     for (size_t i = 0; i < COUNT(slots); i++)
         if (slots[i].kind == kind)
             *slots[i].offset = found[i];
     Py_XSETREF(types[kind], (PyTypeObject *)Py_NewRef(cls));
+    note_complete();
     return Py_NewRef(cls);
 }
 
@@ -100,23 +184,50 @@ static PyObject *SETTLED, *UNTRACKED, *DEFAULT_STREAM, *MOST_ROWS, *LARGE_BYTES;
 static const struct {
     const char *name;
     PyObject **place;
-} globals[] = {{"SETTLED", &SETTLED},
-               {"UNTRACKED", &UNTRACKED},
-               {"DEFAULT_STREAM", &DEFAULT_STREAM},
-               {"MOST_ROWS", &MOST_ROWS},
-               {"LARGE_BYTES", &LARGE_BYTES}};
+    PyTypeObject *type; /* NULL for a tree */
+} globals[] = {{"SETTLED", &SETTLED, NULL},
+               {"UNTRACKED", &UNTRACKED, NULL},
+               {"DEFAULT_STREAM", &DEFAULT_STREAM, &PyUnicode_Type},
+               {"MOST_ROWS", &MOST_ROWS, &PyLong_Type},
+               {"LARGE_BYTES", &LARGE_BYTES, &PyLong_Type}};
+
+static int is_complete; /* all globals are known, and all classes but that of states, which many topologies do not have */
+
+static void note_complete(void)
+{
+    is_complete = 1;
+    for (int kind = 0; kind < KINDS; kind++)
+        is_complete &= kind == STATE || types[kind] != NULL;
+    for (size_t i = 0; i < COUNT(globals); i++)
+        is_complete &= *globals[i].place != NULL;
+}
 
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
-    X(_draw) X(_emit_picked) X(_is_new) X(_left) X(_ledger) X(_make) X(_settled_anchor) X(anchors)                     \
-    X(drained) X(edge_id) X(emit) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
+    X(_draw) X(_emit_picked) X(_emit_unusual) X(_is_new) X(_left) X(_ledger) X(_make) X(anchors) X(drained)            \
+    X(edge_id) X(emit) X(init) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
 static PyObject *id_bits;         /* 64 */
+static PyObject *no_reason;       /* "" */
 static PyObject *message_id_name; /* ("message_id",) */
 static PyCFunction list_append;   /* what the method of lists calls */
 
+/* A TypeError of an object with something wrong in one of its slots; it runs no Python code. Gives -1. */
+static int wrong(PyObject *object)
+{
+    PyErr_Format(PyExc_TypeError, "a slot of a %s is empty or holds what the compiled core cannot use",
+                 Py_TYPE(object)->tp_name);
+    return -1;
+}
+
+/* What a function gives if the long way is to be taken, and nothing has been changed. */
+static PyObject long_way;
+#define PYTHON (&long_way)
+
 /* Slots that hold ints. */
+
+#define MOST (1LL << 62) /* of a number that is counted up or down */
 
 static void
 put(PyObject *object, Py_ssize_t offset, PyObject *value) /* takes over the reference */
@@ -126,23 +237,34 @@ put(PyObject *object, Py_ssize_t offset, PyObject *value) /* takes over the refe
     Py_XDECREF(old);
 }
 
-static int get_number(PyObject *object, Py_ssize_t offset, long long *number)
+/* Whether an object, which may be NULL, is an int of a size that can be counted with. */
+static int is_number(PyObject *object, long long *number)
 {
-    PyObject *found = SLOT(object, offset);
-    if (found == NULL || !PyLong_CheckExact(found)) {
-        PyErr_Format(PyExc_TypeError, "%R holds no int where the compiled core needs one", object);
-        return -1;
-    }
-    *number = PyLong_AsLongLong(found);
-    return *number == -1 && PyErr_Occurred() ? -1 : 0;
+    int overflow;
+    if (object == NULL || !PyLong_CheckExact(object))
+        return 0;
+    *number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return !overflow && -MOST < *number && *number < MOST;
+}
+
+/* Whether an object, which may be NULL, is an id. */
+static int is_id(PyObject *object, Id *id)
+{
+    if (object == NULL || !PyLong_CheckExact(object))
+        return 0;
+    *id = PyLong_AsUnsignedLongLong(object);
+    if (*id != (Id)-1 || !PyErr_Occurred())
+        return 1;
+    PyErr_Clear(); /* it is negative or too large */
+    return 0;
 }
 
 /* Add to the int in a slot; gives the sum through `sum`, unless that is NULL. No Python code runs. */
 static int add(PyObject *object, Py_ssize_t offset, long long more, long long *sum)
 {
     long long number;
-    if (get_number(object, offset, &number) < 0)
-        return -1;
+    if (!is_number(SLOT(object, offset), &number))
+        return wrong(object);
     PyObject *value = PyLong_FromLongLong(number + more);
     if (value == NULL)
         return -1;
@@ -153,20 +275,12 @@ static int add(PyObject *object, Py_ssize_t offset, long long more, long long *s
 }
 
 /* XOR an id into the one in a slot; gives the result through `result`, unless that is NULL. */
-static int xor_id(PyObject *object, Py_ssize_t offset, PyObject *id, Id *result)
+static int xor_id(PyObject *object, Py_ssize_t offset, Id id, Id *result)
 {
-    PyObject *found = SLOT(object, offset);
-    if (found == NULL || !PyLong_CheckExact(found) || !PyLong_CheckExact(id)) {
-        PyErr_Format(PyExc_TypeError, "%R holds no id where the compiled core needs one", object);
-        return -1;
-    }
-    Id mixed = PyLong_AsUnsignedLongLong(found);
-    if (mixed == (Id)-1 && PyErr_Occurred())
-        return -1;
-    Id other = PyLong_AsUnsignedLongLong(id);
-    if (other == (Id)-1 && PyErr_Occurred())
-        return -1;
-    mixed ^= other;
+    Id mixed;
+    if (!is_id(SLOT(object, offset), &mixed))
+        return wrong(object);
+    mixed ^= id;
     PyObject *value = PyLong_FromUnsignedLongLong(mixed);
     if (value == NULL)
         return -1;
@@ -176,7 +290,7 @@ static int xor_id(PyObject *object, Py_ssize_t offset, PyObject *id, Id *result)
     return 0;
 }
 
-/* Whether a slot holds the int zero; it must hold an int. */
+/* Whether a slot holds the int zero. */
 static int is_zero(PyObject *object, Py_ssize_t offset)
 {
     PyObject *found = SLOT(object, offset);
@@ -190,38 +304,48 @@ static int is_slots_thread(PyObject *shop)
            PyLong_AsUnsignedLongMask(thread) == PyThread_get_thread_ident();
 }
 
+/* What a dict has for a key, a new reference; NULL with an error or without. The key's own code may run. */
+static PyObject *look_up(PyObject *dict, PyObject *key)
+{
+    Py_INCREF(dict);
+    PyObject *found = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+    Py_DECREF(dict);
+    return found;
+}
+
 /* Tuples and the ways to their tasks. */
 
-static PyObject *new_tuple(PyObject *values, PyObject *origin, PyObject *tree)
+static PyObject *new_of(int kind)
 {
-    PyObject *tup = types[TUPLE]->tp_alloc(types[TUPLE], 0);
+    return types[kind]->tp_alloc(types[kind], 0);
+}
+
+/* A tuple that comes along a route. */
+static PyObject *new_tuple(PyObject *values, PyObject *route, PyObject *tree)
+{
+    PyObject *tup = new_of(TUPLE);
     if (tup != NULL) {
         SLOT(tup, TUPLE_values) = Py_NewRef(values);
-        SLOT(tup, TUPLE__origin) = Py_NewRef(origin);
+        SLOT(tup, TUPLE__origin) = own(route, ROUTE_origin);
         SLOT(tup, TUPLE__tree) = Py_NewRef(tree);
     }
     return tup;
 }
 
-/* The route of a stream (borrowed), if `values` fit it; else NULL, never with an error. */
+/* The route of a stream, a new reference, if `values` fit it; else NULL, with an error or without. */
 static PyObject *route_of(PyObject *by_default, PyObject *routes, PyObject *stream, PyObject *values)
 {
-    PyObject *route = by_default;
-    if (stream != DEFAULT_STREAM) {
-        if (!PyUnicode_CheckExact(stream))
-            return NULL;
-        route = PyDict_GetItemWithError(routes, stream);
-        if (route == NULL)
-            PyErr_Clear();
-    }
     long long arity;
-    if (route == NULL || !IS(route, ROUTE) || !PyList_CheckExact(values))
-        return NULL;
-    if (get_number(route, ROUTE_arity, &arity) < 0) {
-        PyErr_Clear();
-        return NULL;
-    }
-    return PyList_GET_SIZE(values) == arity ? route : NULL;
+    PyObject *route = NULL;
+    if (stream == DEFAULT_STREAM)
+        route = Py_XNewRef(by_default);
+    else if (PyUnicode_CheckExact(stream) && is_dict(routes))
+        route = look_up(routes, stream);
+    if (is(route, ROUTE) && PyList_CheckExact(values) && is_number(SLOT(route, ROUTE_arity), &arity) &&
+        PyList_GET_SIZE(values) == arity)
+        return route;
+    Py_XDECREF(route);
+    return NULL;
 }
 
 static uint32_t crc_table[256];
@@ -248,56 +372,67 @@ static uint32_t stable_hash(PyObject *text)
     return (once ^ once >> 32) * golden >> 32;
 }
 
-/* The port of a key of a fields grouping, borrowed; NULL, maybe with an error, if only `pick` can tell. */
+/* An item of a list, a new reference; NULL without an error if there is none. */
+static PyObject *item_of(PyObject *list, long long at)
+{
+    return is_list(list) && 0 <= at && at < PyList_GET_SIZE(list) ? Py_NewRef(PyList_GET_ITEM(list, at)) : NULL;
+}
+
+/* The port of a key of a fields grouping, a new reference; NULL, maybe with an error, if only `pick` can tell. */
 static PyObject *port_of_key(PyObject *route, PyObject *keys, PyObject *values)
 {
-    PyObject *ports = SLOT(route, ROUTE_ports);
     long long at;
-    if (get_number(route, ROUTE_key_at, &at) < 0)
-        return NULL;
-    PyObject *key = PyList_GetItem(values, (Py_ssize_t)at);
-    if (key == NULL)
-        return NULL;
+    PyObject *ports = SLOT(route, ROUTE_ports), *port = NULL;
+    PyObject *key = is_number(SLOT(route, ROUTE_key_at), &at) ? item_of(values, at) : NULL;
+    if (key == NULL || !is_list(ports) || !PyList_GET_SIZE(ports))
+        goto end;
     if (SLOT(route, ROUTE_hashes) == Py_True && PyUnicode_CheckExact(key) && PyUnicode_IS_COMPACT_ASCII(key) &&
         PyUnicode_GET_LENGTH(key) <= SHORT_TEXT)
-        return PyList_GetItem(ports, stable_hash(key) % PyList_GET_SIZE(ports));
-    Py_INCREF(key); /* its own __eq__ could take it out of the list */
-    PyObject *index = PyDict_GetItemWithError(keys, key);
-    Py_DECREF(key);
-    return index == NULL ? NULL : PyList_GetItem(ports, PyLong_AsSsize_t(index));
+        port = item_of(ports, stable_hash(key) % PyList_GET_SIZE(ports));
+    else if (is_dict(keys)) {
+        Py_INCREF(ports); /* Python evaluates it before the key's own code runs */
+        PyObject *index = look_up(keys, key);
+        if (is_number(index, &at))
+            port = item_of(ports, at);
+        Py_XDECREF(index);
+        Py_DECREF(ports);
+    }
+end:
+    Py_XDECREF(key);
+    return port;
 }
 
 /* The one port for `values`, a new reference. NULL with an error, or without one if only `choose` can tell. */
 static PyObject *pick_port(PyObject *route, PyObject *values)
 {
-    PyObject *port = SLOT(route, ROUTE_only), *keys = SLOT(route, ROUTE_keys), *pick = SLOT(route, ROUTE_pick);
+    PyObject *port = SLOT(route, ROUTE_only), *keys = SLOT(route, ROUTE_keys);
     if (port != Py_None)
-        return Py_NewRef(port);
-    if (pick == Py_None)
-        return NULL;
-    if (keys != Py_None) {
-        port = port_of_key(route, keys, values);
-        if (port != NULL)
-            return Py_NewRef(port);
-    }
-    else {
-        port = PyObject_CallOneArg(pick, values);
-        if (port != NULL)
-            return port;
-    }
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_KeyError) && !PyErr_ExceptionMatches(PyExc_TypeError))
-            return NULL;
+        return Py_XNewRef(port);
+    PyObject *pick = own(route, ROUTE_pick);
+    port = NULL;
+    if (pick == NULL || pick == Py_None)
+        goto end;
+    port = keys != Py_None ? port_of_key(route, keys, values) : PyObject_CallOneArg(pick, values);
+    if (port == NULL &&
+        (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_KeyError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
         PyErr_Clear();
+        port = PyObject_CallOneArg(pick, values);
     }
-    return PyObject_CallOneArg(pick, values);
+end:
+    Py_XDECREF(pick);
+    return port;
 }
 
-static PyObject *list_of(PyObject *item)
+/* What is in a slot, alone in a new list. */
+static PyObject *list_of(PyObject *object, Py_ssize_t offset)
 {
-    PyObject *list = item == NULL ? NULL : PyList_New(1);
+    PyObject *list = PyList_New(1);
+    if (list != NULL && SLOT(object, offset) == NULL) {
+        wrong(object);
+        Py_CLEAR(list);
+    }
     if (list != NULL)
-        PyList_SET_ITEM(list, 0, Py_NewRef(item));
+        PyList_SET_ITEM(list, 0, own(object, offset));
     return list;
 }
 
@@ -308,6 +443,12 @@ static int call_append(PyObject *append, PyObject *item)
     PyObject *nothing = PyObject_CallOneArg(append, item);
     Py_XDECREF(nothing);
     return nothing == NULL ? -1 : 0;
+}
+
+/* Append to the list in a slot. No Python code runs. */
+static int append_to(PyObject *object, Py_ssize_t offset, PyObject *item)
+{
+    return item != NULL && is_list(SLOT(object, offset)) ? PyList_Append(SLOT(object, offset), item) : wrong(object);
 }
 
 /* Task.send and Outbox.send: tuples that leave the slot. Only the slot's own thread comes here. */
@@ -329,64 +470,96 @@ static int are_small_atoms(PyObject *values)
 /* Outbox.edge_id */
 static PyObject *next_edge(PyObject *outbox)
 {
-    PyObject *edge = PyIter_Next(SLOT(outbox, OUTBOX__edge_ids));
+    PyObject *ids = own(outbox, OUTBOX__edge_ids);
+    PyObject *edge = ids != NULL && PyIter_Check(ids) ? PyIter_Next(ids) : NULL;
+    Py_XDECREF(ids);
     return edge != NULL || PyErr_Occurred() ? edge : PyObject_CallMethodNoArgs(outbox, s_edge_id);
+}
+
+/* Travelling.home, of a Root or a Branch. */
+static PyObject *home_of(PyObject *tree)
+{
+    PyObject *task = is(tree, ROOT) ? own(tree, ROOT_task) : NULL;
+    PyObject *home = task != NULL ? PyObject_GetAttr(task, s_task_id) : own(tree, BRANCH_home_task);
+    Py_XDECREF(task);
+    return home;
+}
+
+/* Root.leave and Branch.leave, without the id of the root. */
+static int leave(PyObject *tree, Id edge)
+{
+    if (is(tree, ROOT) && is_zero(tree, TRAVELLING_root_id)) {
+        PyObject *task = own(tree, ROOT_task);
+        PyObject *nothing = task == NULL ? NULL : PyObject_CallMethodOneArg(task, s_track, tree);
+        Py_XDECREF(task);
+        if (nothing == NULL)
+            return PyErr_Occurred() ? -1 : wrong(tree);
+        Py_DECREF(nothing);
+    }
+    return xor_id(tree, TRAVELLING_edge, edge, NULL);
 }
 
 /* Outbox._anchor: `tree`, a Root or a Branch, leaves along a new edge. */
 static int anchor(PyObject *outbox, PyObject *buffer, PyObject *tree)
 {
-    PyObject *home, *edge = next_edge(outbox);
+    PyObject *home = NULL, *edge = next_edge(outbox);
+    Id id;
     int done = -1;
     if (edge == NULL)
         return -1;
-    if (IS(tree, ROOT)) {
-        PyObject *task = SLOT(tree, ROOT_task);
-        if (is_zero(tree, TRAVELLING_root_id)) {
-            PyObject *nothing = PyObject_CallMethodOneArg(task, s_track, tree);
-            if (nothing == NULL)
-                goto end;
-            Py_DECREF(nothing);
-        }
-        home = PyObject_GetAttr(task, s_task_id);
-    }
-    else
-        home = Py_NewRef(SLOT(tree, BRANCH_home_task));
-    if (home == NULL)
-        goto end;
-    if (xor_id(tree, TRAVELLING_edge, edge, NULL) == 0 &&
-        PyList_Append(SLOT(buffer, BUFFER_roots), SLOT(tree, TRAVELLING_root_id)) == 0 &&
-        PyList_Append(SLOT(buffer, BUFFER_homes), home) == 0)
-        done = PyList_Append(SLOT(buffer, BUFFER_edges), edge);
-    Py_DECREF(home);
-end:
+    if (!is_id(edge, &id))
+        done = wrong(outbox);
+    else if (leave(tree, id) == 0 && ((home = home_of(tree)) || (!PyErr_Occurred() && wrong(tree) == 0)) &&
+             append_to(buffer, BUFFER_roots, SLOT(tree, TRAVELLING_root_id)) == 0 &&
+             append_to(buffer, BUFFER_homes, home) == 0)
+        done = append_to(buffer, BUFFER_edges, edge);
+    Py_XDECREF(home);
     Py_DECREF(edge);
+    return done;
+}
+
+/* One more tuple in the run at the end of a buffer. 1 if done, 0 if this is for Python, -1 for an error. */
+static int lengthen_run(PyObject *counts)
+{
+    long long count;
+    Py_ssize_t last = PyList_GET_SIZE(counts) - 1;
+    if (!is_number(PyList_GET_ITEM(counts, last), &count))
+        return 0;
+    PyObject *more = PyLong_FromLongLong(count + 1);
+    return more == NULL || PyList_SetItem(counts, last, more) < 0 ? -1 : 1;
+}
+
+/* Another run at the end of a buffer, up to its place in `run`. */
+static int begin_run(PyObject *outbox, PyObject *buffer, PyObject *tree)
+{
+    Py_INCREF(outbox);
+    int done = anchor(outbox, buffer, tree);
+    Py_DECREF(outbox);
+    if (done < 0)
+        return -1;
+    PyObject *one = PyLong_FromLong(1);
+    done = append_to(buffer, BUFFER_counts, one);
+    Py_DECREF(one);
     return done;
 }
 
 /* Put `values` into a buffer that has room and tuples in runs. 1 if done, 0 if this is for Python, -1 for an error. */
 static int send_short(PyObject *shop, PyObject *buffer, PyObject *values, PyObject *tree)
 {
-    PyObject *rows = SLOT(buffer, BUFFER_rows), *counts = SLOT(buffer, BUFFER_counts);
-    Py_ssize_t count = PyList_GET_SIZE(rows), last = PyList_GET_SIZE(counts) - 1;
-    if (count + 1 >= PyLong_AsSsize_t(MOST_ROWS) || last < 0 || !are_small_atoms(values))
+    PyObject *rows = SLOT(buffer, BUFFER_rows), *counts = SLOT(buffer, BUFFER_counts), *outbox = SLOT(shop, SHOP_outbox);
+    if (!is_list(rows) || PyList_GET_SIZE(rows) + 1 >= PyLong_AsSsize_t(MOST_ROWS) || !is_list(counts) ||
+        !PyList_GET_SIZE(counts) || !are_small_atoms(values))
         return 0;
     if (tree == SLOT(buffer, BUFFER_run)) {
-        PyObject *more = PyLong_FromSsize_t(PyLong_AsSsize_t(PyList_GET_ITEM(counts, last)) + 1);
-        if (more == NULL || PyList_SetItem(counts, last, more) < 0)
-            return -1;
+        int done = lengthen_run(counts);
+        return done <= 0 ? done : PyList_Append(rows, values) < 0 ? -1 : 1;
     }
-    else {
-        if (SLOT(buffer, BUFFER_in_runs) != Py_True || !(IS(tree, ROOT) || IS(tree, BRANCH)))
-            return 0;
-        PyObject *one = PyLong_FromLong(1);
-        int done = anchor(SLOT(shop, SHOP_outbox), buffer, tree) < 0 ? -1 : PyList_Append(counts, one);
-        Py_DECREF(one);
-        if (done < 0)
-            return -1;
-        put(buffer, BUFFER_run, Py_NewRef(tree));
-    }
-    return PyList_Append(rows, values) < 0 ? -1 : 1;
+    if (SLOT(buffer, BUFFER_in_runs) != Py_True || !(is(tree, ROOT) || is(tree, BRANCH)) || !is_a(outbox, OUTBOX))
+        return 0;
+    if (begin_run(outbox, buffer, tree) < 0 || append_to(buffer, BUFFER_rows, values) < 0)
+        return -1;
+    put(buffer, BUFFER_run, Py_NewRef(tree)); /* last: what it held before may run Python code as it goes */
+    return 1;
 }
 
 static int send(PyObject *shop, PyObject *task, PyObject *route, PyObject *buffer, PyObject *values, PyObject *tree)
@@ -404,55 +577,86 @@ static int send(PyObject *shop, PyObject *task, PyObject *route, PyObject *buffe
 /* SpoutTask.settle(root, acked=True), for a pending root that is not in the ledger. */
 static int ack_root(PyObject *task, PyObject *root)
 {
-    if (PyDict_DelItem(SLOT(root, ROOT_bucket), root) < 0)
+    PyObject *bucket = own(root, ROOT_bucket);
+    int done = is_dict(bucket) && is_list(SLOT(task, SOURCE_acked)) ? PyDict_DelItem(bucket, root) : wrong(root);
+    Py_XDECREF(bucket);
+    if (done < 0)
         return -1;
     put(root, ROOT_bucket, Py_NewRef(Py_None));
-    return PyList_Append(SLOT(task, SOURCE_acked), root);
+    return append_to(task, SOURCE_acked, root);
 }
 
 /* Root.drained, of a task of ours; 0 if it is another one, then nothing has been done. */
 static int drain_root(PyObject *root)
 {
-    PyObject *task = SLOT(root, ROOT_task);
-    if (!PyObject_TypeCheck(task, types[SOURCE]))
-        return 0;
-    if (!is_zero(root, TRAVELLING_root_id)) {
-        PyObject *id = SLOT(root, TRAVELLING_root_id), *edge = SLOT(root, TRAVELLING_edge);
+    PyObject *task = own(root, ROOT_task), *id = own(root, TRAVELLING_root_id), *edge = own(root, TRAVELLING_edge);
+    int done = 0;
+    if (!is_a(task, SOURCE) || id == NULL)
+        goto end;
+    if (is_zero(root, TRAVELLING_root_id))
+        done = SLOT(root, ROOT_bucket) != Py_None && ack_root(task, root) < 0 ? -1 : 1;
+    else if (edge != NULL) {
         PyObject *nothing = PyObject_CallMethodObjArgs(task, s_part_acked, id, edge, NULL);
         Py_XDECREF(nothing);
-        return nothing == NULL ? -1 : 1;
+        done = nothing == NULL ? -1 : 1;
     }
-    return SLOT(root, ROOT_bucket) != Py_None && ack_root(task, root) < 0 ? -1 : 1;
+end:
+    Py_XDECREF(task);
+    Py_XDECREF(id);
+    Py_XDECREF(edge);
+    return done;
 }
 
-/* The bucket of a RotatingMap that has an id, borrowed; else NULL, with an error or without. */
+/* The bucket of a RotatingMap that has an id, a new reference; else NULL, with an error or without. */
 static PyObject *bucket_of(PyObject *rotating, PyObject *id)
 {
-    PyObject *buckets = SLOT(rotating, ROTATING__buckets);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(buckets); i++) {
-        int found = PyDict_Contains(PyList_GET_ITEM(buckets, i), id);
-        if (found != 0)
-            return found < 0 ? NULL : PyList_GET_ITEM(buckets, i);
+    PyObject *buckets = is_a(rotating, ROTATING) ? own(rotating, ROTATING__buckets) : NULL, *bucket = NULL;
+    if (!is_list(buckets)) {
+        PyErr_SetString(PyExc_TypeError, "the compiled core needs a RotatingMap with a list of buckets");
+        goto end;
     }
-    return NULL;
+    for (Py_ssize_t i = 0; (bucket = item_of(buckets, i)); i++) {
+        int found = is_dict(bucket) ? PyDict_Contains(bucket, id) : wrong(rotating);
+        if (found > 0)
+            break;
+        Py_CLEAR(bucket);
+        if (found < 0)
+            break;
+    }
+end:
+    Py_XDECREF(buckets);
+    return bucket;
 }
 
 /* Branch.drained and Outbox.close, where acks are gathered for its home; 0 if not, then nothing has been done. */
 static int drain_branch(PyObject *branch)
 {
-    PyObject *outbox = SLOT(branch, BRANCH_outbox), *id = SLOT(branch, TRAVELLING_root_id);
-    if (!IS(outbox, OUTBOX) || SLOT(branch, BRANCH_failed) != Py_False || is_zero(branch, TRAVELLING_edge))
-        return 0;
-    PyObject *acks = PyDict_GetItemWithError(SLOT(outbox, OUTBOX__acks), SLOT(branch, BRANCH_home_task));
-    if (acks == NULL)
-        return PyErr_Occurred() ? -1 : 0;
-    PyObject *bucket = bucket_of(SLOT(outbox, OUTBOX_branches), id);
-    if (PyErr_Occurred() || (bucket != NULL && PyDict_DelItem(bucket, id) < 0) ||
-        PyList_Append(SLOT(acks, ACKS_acked_roots), id) < 0 ||
-        PyList_Append(SLOT(acks, ACKS_acked_edges), SLOT(branch, TRAVELLING_edge)) < 0)
-        return -1;
-    put(branch, TRAVELLING_edge, PyLong_FromLong(0)); /* it is sent once; small ints are there already */
-    return 1;
+    PyObject *outbox = own(branch, BRANCH_outbox), *id = own(branch, TRAVELLING_root_id);
+    PyObject *home = own(branch, BRANCH_home_task), *acks = NULL, *bucket = NULL;
+    int done = 0;
+    if (!is_a(outbox, OUTBOX) || id == NULL || home == NULL || SLOT(branch, TRAVELLING_edge) == NULL ||
+        SLOT(branch, BRANCH_failed) != Py_False || is_zero(branch, TRAVELLING_edge) ||
+        !is_dict(SLOT(outbox, OUTBOX__acks)))
+        goto end;
+    acks = look_up(SLOT(outbox, OUTBOX__acks), home);
+    if (is(acks, ACKS) && is_list(SLOT(acks, ACKS_acked_roots)) && is_list(SLOT(acks, ACKS_acked_edges))) {
+        bucket = bucket_of(SLOT(outbox, OUTBOX_branches), id);
+        done = PyErr_Occurred() || (bucket != NULL && PyDict_DelItem(bucket, id) < 0) ||
+                       append_to(acks, ACKS_acked_roots, id) < 0 ||
+                       append_to(acks, ACKS_acked_edges, SLOT(branch, TRAVELLING_edge)) < 0
+                   ? -1
+                   : 1;
+        put(branch, TRAVELLING_edge, PyLong_FromLong(0)); /* it is sent once; small ints are there already */
+    }
+    else if (PyErr_Occurred())
+        done = -1;
+end:
+    Py_XDECREF(outbox);
+    Py_XDECREF(id);
+    Py_XDECREF(home);
+    Py_XDECREF(acks);
+    Py_XDECREF(bucket);
+    return done;
 }
 
 /* Workshop.leave, with the result of what is left. */
@@ -460,36 +664,40 @@ static PyObject *left(PyObject *shop, PyObject *result)
 {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    if (add(shop, SHOP_inside, -1, NULL) < 0)
-        Py_CLEAR(result);
-    else
+    if (add(shop, SHOP_inside, -1, NULL) == 0) {
         PyErr_Restore(kind, value, traceback);
-    return result;
+        return result;
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    Py_XDECREF(result);
+    return NULL;
 }
 
 /* The end of BoltCollector.ack: the last open tuple of `tree` has been acked. */
 static PyObject *drain(PyObject *collector, PyObject *tree)
 {
-    PyObject *shop = Py_NewRef(SLOT(collector, BOLT__shop)), *result = NULL;
-    if (!is_slots_thread(shop)) {
+    PyObject *shop = own(collector, BOLT__shop), *result = NULL;
+    if (!is_a(shop, SHOP))
+        wrong(collector);
+    else if (!is_slots_thread(shop)) {
         PyObject *drained = PyObject_GetAttr(tree, s_drained);
         result = drained == NULL ? NULL : PyObject_CallMethodOneArg(collector, s__make, drained);
         Py_XDECREF(drained);
     } else if (add(shop, SHOP_inside, 1, NULL) == 0) {
-        int done = IS(tree, ROOT) ? drain_root(tree) : IS(tree, BRANCH) ? drain_branch(tree) : 0;
+        int done = is(tree, ROOT) ? drain_root(tree) : is(tree, BRANCH) ? drain_branch(tree) : 0;
         if (done >= 0)
             result = done ? Py_NewRef(Py_None) : PyObject_CallMethodNoArgs(tree, s_drained);
         result = left(shop, result);
     }
-    Py_DECREF(shop);
+    Py_XDECREF(shop);
     return result;
 }
 
 /* The functions that stand for Python ones. Each gives its result, NULL with an error, or `PYTHON`: take the long way,
    nothing has been changed. `args` are those of a vectorcall, `self` being the first. */
 
-static PyObject long_way;
-#define PYTHON (&long_way)
 typedef PyObject *(*Short)(PyObject *const *args, Py_ssize_t count, PyObject *names);
 
 /* Read the keyword arguments `stream` and `name`; whether there is no other. */
@@ -511,50 +719,94 @@ static PyObject *emitted(PyObject *route, PyObject *result)
     return result;
 }
 
-static void raise_settled(PyObject *collector, PyObject *anchor)
+/* Whether an anchor still belongs to `tree`: another thread, or the user's own `__hash__`, may have settled it. */
+static int is_still(PyObject *anchor, PyObject *tree)
 {
-    PyObject *error = PyObject_CallMethodOneArg(collector, s__settled_anchor, anchor);
-    if (error != NULL)
-        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_XDECREF(error);
+    return anchor == Py_None || SLOT(anchor, TUPLE__tree) == tree;
 }
 
-/* The end of BoltCollector.emit, when the port is known. */
-static PyObject *
-bolt_emit_to(PyObject *self, PyObject *route, PyObject *port, PyObject *values, PyObject *tree, PyObject *anchors)
+/* It refuses an anchor that is settled, and sends nothing for one that was taken back. */
+static PyObject *emit_unusual(PyObject *self, PyObject *stream, PyObject *anchors, PyObject *values)
 {
-    PyObject *append = SLOT(port, PORT_append), *buffer = SLOT(port, PORT_buffer), *shop = SLOT(self, BOLT__shop);
-    int leaves = append == Py_None; /* the slot */
-    if (leaves && (buffer == Py_None || !is_slots_thread(shop)))
-        return PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, anchors, NULL);
-    if (leaves && add(shop, SHOP_inside, 1, NULL) < 0) /* Workshop.enter */
-        return NULL;
-    PyObject *result = list_of(SLOT(port, PORT_task_id)), *tup = NULL;
+    return PyObject_CallMethodObjArgs(self, s__emit_unusual, stream, anchors, values, NULL);
+}
+
+/* Emit to a task of this slot. */
+static PyObject *bolt_emit_near(PyObject *self, PyObject *route, PyObject *port, PyObject *append, PyObject *values,
+                                PyObject *tree, PyObject *anchors, PyObject *stream)
+{
+    PyObject *result = list_of(port, PORT_task_id), *tup = result == NULL ? NULL : new_tuple(values, route, tree);
     int done = -1;
-    if (result == NULL || (append != Py_None && !(tup = new_tuple(values, SLOT(route, ROUTE_origin), tree))))
+    if (tup == NULL)
         goto end;
-    if (anchors != Py_None && SLOT(anchors, TUPLE__tree) != tree)
-        raise_settled(self, anchors); /* another thread, or the user's own `__hash__`, has settled it meanwhile */
-    else if (append == Py_None)
-        done = send(shop, SLOT(self, BOLT__task), route, buffer, values, tree);
-    else if (add(tree, TREE_open, 1, NULL) == 0) /* before anybody can see the tuple */
+    if (!is_still(anchors, tree)) {
+        Py_SETREF(result, emit_unusual(self, stream, anchors, values));
+        Py_DECREF(tup);
+        return result;
+    }
+    if (add(tree, TREE_open, 1, NULL) == 0) /* before anybody can see the tuple */
         done = call_append(append, tup);
 end:
     Py_XDECREF(tup);
     if (done < 0)
         Py_CLEAR(result);
-    return emitted(route, leaves ? left(shop, result) : result);
+    return emitted(route, result);
+}
+
+/* Emit to a task of another slot, by the slot's own thread; PYTHON if this is another one. */
+static PyObject *bolt_emit_far(PyObject *self, PyObject *route, PyObject *port, PyObject *buffer, PyObject *values,
+                               PyObject *tree, PyObject *anchors, PyObject *stream)
+{
+    PyObject *shop = own(self, BOLT__shop), *task = own(self, BOLT__task), *result = list_of(port, PORT_task_id);
+    if (result == NULL)
+        ;
+    else if (!is_still(anchors, tree))
+        Py_SETREF(result, emit_unusual(self, stream, anchors, values));
+    else if (!is_a(shop, SHOP) || task == NULL || !is_slots_thread(shop))
+        Py_SETREF(result, PYTHON);
+    else if (add(shop, SHOP_inside, 1, NULL) < 0) /* Workshop.enter */
+        Py_CLEAR(result);
+    else {
+        if (send(shop, task, route, buffer, values, tree) < 0)
+            Py_CLEAR(result);
+        result = emitted(route, left(shop, result));
+    }
+    Py_XDECREF(task);
+    Py_XDECREF(shop);
+    return result;
+}
+
+/* The end of BoltCollector.emit, when the port is known. */
+static PyObject *bolt_emit_to(PyObject *self, PyObject *route, PyObject *port, PyObject *values, PyObject *tree,
+                              PyObject *anchors, PyObject *stream)
+{
+    if (!is_still(anchors, tree))
+        return emit_unusual(self, stream, anchors, values);
+    PyObject *append = NULL, *buffer = NULL, *result = PYTHON;
+    if (is_a(port, PORT)) {
+        append = own(port, PORT_append);
+        buffer = own(port, PORT_buffer);
+    }
+    if (append == Py_None && is(buffer, BUFFER))
+        result = bolt_emit_far(self, route, port, buffer, values, tree, anchors, stream);
+    else if (append != NULL && append != Py_None)
+        result = bolt_emit_near(self, route, port, append, values, tree, anchors, stream);
+    if (result == PYTHON)
+        result = PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, anchors, NULL);
+    Py_XDECREF(buffer);
+    Py_XDECREF(append);
+    return result;
 }
 
 /* Task.send(route, buffer, values, tree) */
 static PyObject *task_send(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count != 5 || names != NULL || !IS(args[2], BUFFER) || !PyList_CheckExact(args[3]))
+    if (count != 5 || names != NULL || !is(args[2], BUFFER) || !PyList_CheckExact(args[3]))
         return PYTHON;
     PyObject *shop = PyObject_GetAttr(args[0], s_shop);
     if (shop == NULL)
         return NULL;
-    int done = send_short(shop, args[2], args[3], args[4]);
+    int done = is_a(shop, SHOP) ? send_short(shop, args[2], args[3], args[4]) : 0;
     Py_DECREF(shop);
     return done < 0 ? NULL : done ? Py_NewRef(Py_None) : PYTHON;
 }
@@ -565,28 +817,24 @@ static PyObject *bolt_emit(PyObject *const *args, Py_ssize_t count, PyObject *na
     PyObject *self = args[0], *anchors = Py_None, *stream = DEFAULT_STREAM, *tree = UNTRACKED;
     if (SLOT(self, BOLT_short_way) != Py_True || count < 2 || count > 3)
         return PYTHON;
-    if (count == 3 && !IS(anchors = args[1], TUPLE))
+    if (count == 3 && !is(anchors = args[1], TUPLE))
         return PYTHON;
     PyObject *values = args[count - 1];
     if (!read_keywords(args + count, names, count == 2 ? s_anchors : NULL, &anchors, &stream))
         return PYTHON;
-    PyObject *route = route_of(SLOT(self, BOLT_default), SLOT(self, BOLT_routes), stream, values);
-    if (route == NULL)
-        return PYTHON;
     if (anchors != Py_None) {
-        tree = IS(anchors, TUPLE) ? SLOT(anchors, TUPLE__tree) : NULL;
-        if (tree == NULL || tree == SETTLED || !IS_TREE(tree) || IS(tree, TAKEN_BACK))
+        tree = is(anchors, TUPLE) ? SLOT(anchors, TUPLE__tree) : NULL;
+        if (tree == SETTLED || !is_tree(tree) || is(tree, TAKEN_BACK))
             return PYTHON;
     }
-    Py_INCREF(route); /* picking a port may run Python code */
-    Py_INCREF(tree);
-    PyObject *port = pick_port(route, values), *result = PyErr_Occurred() ? NULL : PYTHON;
-    if (port != NULL) {
-        result = bolt_emit_to(self, route, port, values, tree, anchors);
-        Py_DECREF(port);
-    }
+    Py_INCREF(tree); /* finding the way may run Python code */
+    PyObject *route = route_of(SLOT(self, BOLT_default), SLOT(self, BOLT_routes), stream, values);
+    PyObject *port = route == NULL ? NULL : pick_port(route, values), *result = PyErr_Occurred() ? NULL : PYTHON;
+    if (port != NULL)
+        result = bolt_emit_to(self, route, port, values, tree, anchors, stream);
+    Py_XDECREF(port);
+    Py_XDECREF(route);
     Py_DECREF(tree);
-    Py_DECREF(route);
     return result;
 }
 
@@ -594,10 +842,10 @@ static PyObject *bolt_emit(PyObject *const *args, Py_ssize_t count, PyObject *na
 static PyObject *bolt_ack(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *self = args[0];
-    if (SLOT(self, BOLT_short_way) != Py_True || count != 2 || names != NULL || !IS(args[1], TUPLE))
+    if (SLOT(self, BOLT_short_way) != Py_True || count != 2 || names != NULL || !is(args[1], TUPLE))
         return PYTHON;
     PyObject *tup = args[1], *tree = SLOT(tup, TUPLE__tree), *held = SLOT(self, BOLT_held);
-    if (tree == NULL || tree == SETTLED || !IS_TREE(tree) || PyDict_GET_SIZE(held))
+    if (tree == SETTLED || !is_tree(tree) || !is_dict(held) || PyDict_GET_SIZE(held))
         return PYTHON;
     SLOT(tup, TUPLE__tree) = Py_NewRef(SETTLED); /* of two threads that ack at the same time one gets the tree */
     long long open;
@@ -610,14 +858,14 @@ static PyObject *bolt_ack(PyObject *const *args, Py_ssize_t count, PyObject *nam
 
 static PyObject *new_root(PyObject *self, PyObject *message_id)
 {
-    PyObject *root = types[ROOT]->tp_alloc(types[ROOT], 0);
+    PyObject *root = new_of(ROOT);
     if (root != NULL) {
         SLOT(root, TREE_open) = PyLong_FromLong(1); /* small ints are there already: this cannot fail */
         SLOT(root, TRAVELLING_root_id) = PyLong_FromLong(0);
-        SLOT(root, ROOT_task) = Py_NewRef(SLOT(self, SPOUT__task));
+        SLOT(root, ROOT_task) = own(self, SPOUT__task);
         SLOT(root, ROOT_message_id) = Py_NewRef(message_id);
-        SLOT(root, ROOT_emitted_at) = Py_NewRef(SLOT(self, SPOUT_now));
-        SLOT(root, ROOT_bucket) = Py_NewRef(SLOT(self, SPOUT_bucket));
+        SLOT(root, ROOT_emitted_at) = own(self, SPOUT_now);
+        SLOT(root, ROOT_bucket) = own(self, SPOUT_bucket);
     }
     return root;
 }
@@ -626,10 +874,14 @@ static PyObject *new_root(PyObject *self, PyObject *message_id)
 static int launch(PyObject *self, PyObject *route, PyObject *append, PyObject *values, PyObject *message_id)
 {
     PyObject *root = new_root(self, message_id);
-    PyObject *tup = root == NULL ? NULL : new_tuple(values, SLOT(route, ROUTE_origin), root);
+    PyObject *tup = root == NULL ? NULL : new_tuple(values, route, root);
+    PyObject *bucket = tup == NULL ? NULL : own(root, ROOT_bucket);
     int done = -1;
-    if (tup != NULL && PyDict_SetItem(SLOT(root, ROOT_bucket), root, Py_None) == 0)
+    if (tup != NULL && !is_dict(bucket))
+        wrong(self);
+    else if (tup != NULL && PyDict_SetItem(bucket, root, Py_None) == 0)
         done = call_append(append, tup); /* when its tree is pending: before that nobody shall see it */
+    Py_XDECREF(bucket);
     Py_XDECREF(tup);
     Py_XDECREF(root);
     return done;
@@ -638,14 +890,28 @@ static int launch(PyObject *self, PyObject *route, PyObject *append, PyObject *v
 /* The end of SpoutCollector.emit, when the port is known. */
 static PyObject *spout_emit_to(PyObject *self, PyObject *route, PyObject *port, PyObject *values, PyObject *message_id)
 {
-    PyObject *append = SLOT(port, PORT_append);
-    if (append == Py_None)
-        return PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, message_id, NULL);
-    PyObject *result = list_of(SLOT(port, PORT_task_id));
-    if (result != NULL &&
-        (launch(self, route, append, values, message_id) < 0 || add(self, SPOUT_emits, 1, NULL) < 0))
-        Py_CLEAR(result);
-    return emitted(route, result);
+    PyObject *append = is_a(port, PORT) ? own(port, PORT_append) : NULL, *result;
+    if (append == NULL || append == Py_None)
+        result = PyObject_CallMethodObjArgs(self, s__emit_picked, route, port, values, message_id, NULL);
+    else {
+        result = list_of(port, PORT_task_id);
+        if (result != NULL &&
+            (launch(self, route, append, values, message_id) < 0 || add(self, SPOUT_emits, 1, NULL) < 0))
+            Py_CLEAR(result);
+        result = emitted(route, result);
+    }
+    Py_XDECREF(append);
+    return result;
+}
+
+/* Whether a message is to be executed as any other; -1 for an error. */
+static int is_new_message(PyObject *self, PyObject *message_id)
+{
+    if (SLOT(self, SPOUT__plainly) == Py_True)
+        return 1;
+    PyObject *is_new = PyObject_CallMethodOneArg(self, s__is_new, message_id);
+    Py_XDECREF(is_new); /* which is not used but compared */
+    return is_new == NULL ? -1 : is_new == Py_True;
 }
 
 /* SpoutCollector.emit(values, message_id=..., stream=...) */
@@ -657,24 +923,15 @@ static PyObject *spout_emit(PyObject *const *args, Py_ssize_t count, PyObject *n
     PyObject *values = args[1];
     if (!read_keywords(args + count, names, s_message_id, &message_id, &stream))
         return PYTHON;
-    PyObject *route = route_of(SLOT(self, SPOUT_default), SLOT(self, SPOUT_routes), stream, values);
-    if (route == NULL || message_id == Py_None)
+    if (message_id == Py_None)
         return PYTHON;
-    if (SLOT(self, SPOUT__plainly) != Py_True) {
-        PyObject *is_new = PyObject_CallMethodOneArg(self, s__is_new, message_id);
-        if (is_new != Py_True) {
-            Py_XDECREF(is_new);
-            return is_new == NULL ? NULL : PYTHON;
-        }
-        Py_DECREF(is_new);
-    }
-    Py_INCREF(route); /* picking a port may run Python code */
-    PyObject *port = pick_port(route, values), *result = PyErr_Occurred() ? NULL : PYTHON;
-    if (port != NULL) {
+    PyObject *route = route_of(SLOT(self, SPOUT_default), SLOT(self, SPOUT_routes), stream, values);
+    int is_new = route == NULL ? 0 : is_new_message(self, message_id);
+    PyObject *port = is_new > 0 ? pick_port(route, values) : NULL, *result = PyErr_Occurred() ? NULL : PYTHON;
+    if (port != NULL)
         result = spout_emit_to(self, route, port, values, message_id);
-        Py_DECREF(port);
-    }
-    Py_DECREF(route);
+    Py_XDECREF(port);
+    Py_XDECREF(route);
     return result;
 }
 
@@ -694,15 +951,20 @@ static int tell_refused(PyObject *refused, PyObject *message_id, PyObject *value
     return nothing == NULL ? -1 : 0;
 }
 
-/* The port of all tuples of a spout's default stream, if that is a task of this slot and nothing else is to be asked;
-   borrowed. */
-static PyObject *only_port(PyObject *self, PyObject *values)
+/* The `append` of the only port of a spout's default stream, a new reference, and the route, too; NULL if that is no task
+   of this slot, or something else is to be asked. */
+static PyObject *only_append(PyObject *self, PyObject *values, PyObject **route)
 {
+    PyObject *port, *append = NULL;
     if (SLOT(self, SPOUT_short_way) != Py_True || SLOT(self, SPOUT__plainly) != Py_True)
         return NULL;
-    PyObject *route = route_of(SLOT(self, SPOUT_default), SLOT(self, SPOUT_routes), DEFAULT_STREAM, values);
-    PyObject *port = route == NULL ? Py_None : SLOT(route, ROUTE_only);
-    return port == Py_None || SLOT(port, PORT_append) == Py_None ? NULL : port;
+    if (!(*route = route_of(SLOT(self, SPOUT_default), NULL, DEFAULT_STREAM, values)))
+        return NULL;
+    if (is_a(port = SLOT(*route, ROUTE_only), PORT) && SLOT(port, PORT_append) != Py_None)
+        append = own(port, PORT_append);
+    if (append == NULL)
+        Py_CLEAR(*route);
+    return append;
 }
 
 /* `where` with a number behind it. */
@@ -731,39 +993,43 @@ static int emit_one(PyObject *const *args)
     return result == NULL ? -1 : 0;
 }
 
+/* The same, without what only `emit` needs. */
+static int emit_plainly(PyObject *const *args)
+{
+    PyObject *route, *append = only_append(args[0], args[1], &route);
+    if (append == NULL)
+        return emit_one(args);
+    int done = launch(args[0], route, append, args[1], args[2]);
+    if (done == 0)
+        done = add(args[0], SPOUT_emits, 1, NULL) < 0 || add(route, ROUTE_emitted, 1, NULL) < 0 ? -1 : 0;
+    Py_DECREF(append);
+    Py_DECREF(route);
+    return done;
+}
+
 /* spout_collector.emit_numbered(collector, rows, where, first, refused) */
 static PyObject *emit_numbered(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count != 5 || names != NULL || !PyList_CheckExact(args[1]) || !PyTuple_CheckExact(args[2]))
+    long long first;
+    if (count != 5 || names != NULL || !is(args[0], SPOUT) || !PyList_CheckExact(args[1]) ||
+        !PyTuple_CheckExact(args[2]) || !is_number(args[3], &first))
         return PYTHON;
-    long long first = PyLong_AsLongLong(args[3]), plain = 0;
-    if (first == -1 && PyErr_Occurred())
-        return NULL;
-    PyObject *self = args[0], *route = Py_NewRef(SLOT(self, SPOUT_default));
     int done = 0;
     for (Py_ssize_t i = 0; done == 0 && i < PyList_GET_SIZE(args[1]); i++) {
-        PyObject *emit[] = {self, Py_NewRef(PyList_GET_ITEM(args[1], i)), numbered(args[2], first + i)};
-        PyObject *port = only_port(self, emit[1]);
+        PyObject *emit[] = {args[0], Py_NewRef(PyList_GET_ITEM(args[1], i)), numbered(args[2], first + i)};
         if (emit[2] == NULL)
             done = -1;
-        else if (port == NULL)
-            done = emit_one(emit);
-        else if ((done = launch(self, route, SLOT(port, PORT_append), emit[1], emit[2])) == 0)
-            plain++;
-        if (done < 0 && emit[2] != NULL)
+        else if (emit_plainly(emit) < 0)
             done = tell_refused(args[4], emit[2], emit[1]);
         Py_DECREF(emit[1]);
         Py_XDECREF(emit[2]);
     }
-    if (plain > 0 && (add(self, SPOUT_emits, plain, NULL) < 0 || add(route, ROUTE_emitted, plain, NULL) < 0))
-        done = -1;
-    Py_DECREF(route);
     return done < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *new_entry(PyObject *edges, PyObject *spout_task)
 {
-    PyObject *entry = types[ENTRY]->tp_alloc(types[ENTRY], 0);
+    PyObject *entry = new_of(ENTRY);
     if (entry != NULL) {
         SLOT(entry, ENTRY_edges) = Py_NewRef(edges);
         SLOT(entry, ENTRY_spout_task) = Py_NewRef(spout_task);
@@ -772,41 +1038,78 @@ static PyObject *new_entry(PyObject *edges, PyObject *spout_task)
     return entry;
 }
 
-/* SpoutTask.track(root) and AckLedger.init, for a pending root whose id nobody has, as nearly all are. */
+/* AckLedger.init, for a root of which nothing is known, as nearly all are. */
+static int begin_entry(PyObject *ledger, PyObject *id, PyObject *edges, PyObject *task_id)
+{
+    PyObject *entries = own(ledger, LEDGER__entries), *newest = NULL, *entry = NULL, *nothing = NULL;
+    PyObject *bucket = bucket_of(entries, id);
+    int done = -1;
+    if (PyErr_Occurred())
+        goto end;
+    newest = own(entries, ROTATING_newest);
+    if (bucket != NULL) {
+        nothing = PyObject_CallMethodObjArgs(ledger, s_init, id, edges, task_id, NULL);
+        done = nothing == NULL ? -1 : 0;
+    }
+    else if (!is_dict(newest))
+        wrong(entries);
+    else if ((entry = new_entry(edges, task_id)))
+        done = PyDict_SetItem(newest, id, entry);
+end:
+    Py_XDECREF(nothing);
+    Py_XDECREF(entry);
+    Py_XDECREF(newest);
+    Py_XDECREF(bucket);
+    Py_XDECREF(entries);
+    return done;
+}
+
+/* A random id that is not zero and that no root in `left` has. */
+static PyObject *draw_id(PyObject *self, PyObject *left)
+{
+    Id number;
+    PyObject *id = PyObject_CallMethodOneArg(self, s__draw, id_bits);
+    if (id != NULL && !is_id(id, &number)) {
+        PyErr_Format(PyExc_TypeError, "the source of chance gave a %s for an id", Py_TYPE(id)->tp_name);
+        Py_CLEAR(id);
+    }
+    for (int is_taken = 1; id != NULL && is_taken;) {
+        is_taken = number == 0 ? 1 : PyDict_Contains(left, id);
+        if (is_taken) /* after the largest number comes 0 */
+            Py_SETREF(id, is_taken < 0 ? NULL : PyLong_FromUnsignedLongLong(++number));
+    }
+    return id;
+}
+
+/* SpoutTask.track(root), for a pending root. */
 static PyObject *track(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count != 2 || names != NULL || !IS(args[1], ROOT) || SLOT(args[1], ROOT_bucket) == Py_None)
+    if (count != 2 || names != NULL || !is(args[1], ROOT) || !is_dict(SLOT(args[1], ROOT_bucket)))
         return PYTHON;
-    PyObject *self = args[0], *root = args[1], *id = NULL, *here = NULL, *entry = NULL, *result = NULL;
+    PyObject *self = args[0], *root = args[1], *id = NULL, *here = NULL, *outbox = NULL, *result = NULL;
     PyObject *left = PyObject_GetAttr(self, s__left), *ledger = PyObject_GetAttr(self, s__ledger);
     PyObject *shop = PyObject_GetAttr(self, s_shop), *task_id = PyObject_GetAttr(self, s_task_id);
-    if (!left || !ledger || !shop || !task_id || !(id = PyObject_CallMethodOneArg(self, s__draw, id_bits)))
+    if (!left || !ledger || !shop || !task_id)
         goto end;
-    if (!is_slots_thread(shop)) {
+    outbox = is_a(shop, SHOP) ? own(shop, SHOP_outbox) : NULL;
+    if (!is_dict(left) || !is_a(ledger, LEDGER) || !is_a(outbox, OUTBOX) || !is_slots_thread(shop)) {
         result = PYTHON;
         goto end;
     }
-    PyObject *entries = SLOT(ledger, LEDGER__entries);
-    int is_taken = !PyObject_IsTrue(id) || PyDict_Contains(left, id) || bucket_of(entries, id) != NULL;
-    if (is_taken || PyErr_Occurred()) {
-        result = PyErr_Occurred() ? NULL : PYTHON;
-        goto end;
-    }
-    if (!(here = next_edge(SLOT(shop, SHOP_outbox))) || !(entry = new_entry(here, task_id)))
+    if (!(id = draw_id(self, left)) || !(here = next_edge(outbox)))
         goto end;
     if (!is_zero(root, TRAVELLING_root_id)) { /* another thread was first */
         result = Py_NewRef(Py_None);
         goto end;
     }
-    if (PyDict_SetItem(left, id, root) < 0 || PyDict_SetItem(SLOT(entries, ROTATING_newest), id, entry) < 0)
-        goto end;
     put(root, TRAVELLING_root_id, Py_NewRef(id));
     put(root, TRAVELLING_edge, Py_NewRef(here));
-    result = Py_NewRef(Py_None);
+    if (PyDict_SetItem(left, id, root) == 0 && begin_entry(ledger, id, here, task_id) == 0)
+        result = Py_NewRef(Py_None);
 end:
-    Py_XDECREF(entry);
     Py_XDECREF(here);
     Py_XDECREF(id);
+    Py_XDECREF(outbox);
     Py_XDECREF(task_id);
     Py_XDECREF(shop);
     Py_XDECREF(ledger);
@@ -814,90 +1117,175 @@ end:
     return result;
 }
 
+/* The end of a tree whose parts have all drained: SpoutTask.settle, with what the ledger forgets. */
+static int end_tree(PyObject *self, PyObject *left, PyObject *newest, PyObject *id, PyObject *root)
+{
+    if (PyDict_DelItem(newest, id) < 0 || ack_root(self, root) < 0)
+        return -1;
+    put(root, ROOT_why, Py_NewRef(no_reason));
+    return PyDict_DelItem(left, id);
+}
+
 /* SpoutTask.part_acked(root_id, edges), where the ledger has heard of the root lately. */
 static PyObject *part_acked(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count != 3 || names != NULL || !PyLong_CheckExact(args[1]))
+    Id edges;
+    if (count != 3 || names != NULL || !PyLong_CheckExact(args[1]) || !is_id(args[2], &edges))
         return PYTHON;
-    PyObject *self = args[0], *id = args[1], *left = PyObject_GetAttr(self, s__left);
-    PyObject *ledger = left == NULL ? NULL : PyObject_GetAttr(self, s__ledger), *result = NULL;
+    PyObject *self = args[0], *id = args[1], *entries = NULL, *newest = NULL, *root = NULL, *entry = NULL;
+    PyObject *left = PyObject_GetAttr(self, s__left), *ledger = left == NULL ? NULL : PyObject_GetAttr(self, s__ledger);
+    PyObject *result = NULL;
     if (ledger == NULL)
         goto end;
-    PyObject *entries = SLOT(ledger, LEDGER__entries), *newest = SLOT(entries, ROTATING_newest);
-    PyObject *root = PyDict_GetItemWithError(left, id), *entry = PyDict_GetItemWithError(newest, id);
-    Id edges;
-    if (root == NULL)
-        result = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    else if (entry == NULL || SLOT(entry, ENTRY_spout_task) == Py_None)
-        result = PyErr_Occurred() ? NULL : PYTHON;
-    else if (xor_id(entry, ENTRY_edges, args[2], &edges) == 0) {
-        if (edges)
-            result = Py_NewRef(Py_None);
-        else if (PyDict_DelItem(newest, id) == 0 && ack_root(self, root) == 0 && PyDict_DelItem(left, id) == 0)
-            result = Py_NewRef(Py_None);
-    }
+    result = PYTHON;
+    entries = is_a(ledger, LEDGER) ? own(ledger, LEDGER__entries) : NULL;
+    newest = is_a(entries, ROTATING) ? own(entries, ROTATING_newest) : NULL;
+    if (!is_dict(left) || !is_dict(newest))
+        goto end;
+    if (!(root = look_up(left, id)))
+        result = Py_NewRef(Py_None);
+    else if (!(entry = look_up(newest, id)) || !is(entry, ENTRY) || !is(root, ROOT) ||
+             !is_dict(SLOT(root, ROOT_bucket)) || !SLOT(entry, ENTRY_spout_task) ||
+             SLOT(entry, ENTRY_spout_task) == Py_None)
+        ;
+    else if (xor_id(entry, ENTRY_edges, edges, &edges) == 0 &&
+             (edges || end_tree(self, left, newest, id, root) == 0))
+        result = Py_NewRef(Py_None);
 end:
-    Py_XDECREF(left);
+    if (PyErr_Occurred() && result != NULL) {
+        if (result != PYTHON)
+            Py_DECREF(result);
+        result = NULL;
+    }
+    Py_XDECREF(entry);
+    Py_XDECREF(root);
+    Py_XDECREF(newest);
+    Py_XDECREF(entries);
     Py_XDECREF(ledger);
+    Py_XDECREF(left);
     return result;
 }
 
-/* Outbox.enter, and then `count` more tuples. */
-static PyObject *enter(PyObject *outbox, PyObject *id, PyObject *home, PyObject *edge, Py_ssize_t count)
+static PyObject *new_branch(PyObject *outbox, PyObject *id, PyObject *home)
 {
-    PyObject *branches = SLOT(outbox, OUTBOX_branches), *bucket = bucket_of(branches, id);
-    PyObject *branch = bucket == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(bucket, id));
-    if (PyErr_Occurred())
-        return NULL;
-    if (branch == NULL) {
-        if (!(branch = types[BRANCH]->tp_alloc(types[BRANCH], 0)))
-            return NULL;
+    PyObject *branch = new_of(BRANCH);
+    if (branch != NULL) {
         SLOT(branch, TREE_open) = PyLong_FromLong(0); /* small ints are there already: this cannot fail */
         SLOT(branch, TRAVELLING_edge) = PyLong_FromLong(0);
         SLOT(branch, TRAVELLING_root_id) = Py_NewRef(id);
         SLOT(branch, BRANCH_home_task) = Py_NewRef(home);
         SLOT(branch, BRANCH_outbox) = Py_NewRef(outbox);
         SLOT(branch, BRANCH_failed) = Py_NewRef(Py_False);
-        if (PyDict_SetItem(SLOT(branches, ROTATING_newest), id, branch) < 0)
+    }
+    return branch;
+}
+
+/* Outbox.enter, and then `count` more tuples. */
+static PyObject *enter(PyObject *outbox, PyObject *id, PyObject *home, PyObject *edge, Py_ssize_t count)
+{
+    PyObject *branches = own(outbox, OUTBOX_branches), *bucket = bucket_of(branches, id), *newest = NULL;
+    PyObject *branch = bucket == NULL ? NULL : look_up(bucket, id);
+    Id number;
+    if (PyErr_Occurred())
+        goto end;
+    if (branch == NULL) {
+        newest = own(branches, ROTATING_newest);
+        if (!is_dict(newest))
+            wrong(branches);
+        else if ((branch = new_branch(outbox, id, home)) && PyDict_SetItem(newest, id, branch) < 0)
             Py_CLEAR(branch);
     }
-    if (branch != NULL && (xor_id(branch, TRAVELLING_edge, edge, NULL) < 0 || add(branch, TREE_open, count, NULL) < 0))
+    if (branch != NULL && (!is(branch, BRANCH) || !is_id(edge, &number))) {
+        wrong(branches);
         Py_CLEAR(branch);
+    }
+    if (branch != NULL &&
+        (xor_id(branch, TRAVELLING_edge, number, NULL) < 0 || add(branch, TREE_open, count, NULL) < 0))
+        Py_CLEAR(branch);
+end:
+    Py_XDECREF(newest);
+    Py_XDECREF(bucket);
+    Py_XDECREF(branches);
     return branch;
+}
+
+enum { ROOTS, HOMES, EDGES, COUNTS, COLUMNS };
+
+/* The columns of anchors as lists of our own. 1 if done, 0 if this is for Python, -1 for an error. */
+static int columns_of(PyObject *anchors, PyObject **columns)
+{
+    if (!PyTuple_CheckExact(anchors) || PyTuple_GET_SIZE(anchors) != COLUMNS)
+        return 0;
+    for (int i = 0; i < COLUMNS; i++)
+        if (!PyObject_CheckBuffer(PyTuple_GET_ITEM(anchors, i)) && !PyList_CheckExact(PyTuple_GET_ITEM(anchors, i)))
+            return 0; /* what perhaps cannot be read twice */
+    for (int i = 0; i < COLUMNS; i++)
+        if (!(columns[i] = PySequence_List(PyTuple_GET_ITEM(anchors, i))))
+            return -1;
+    return 1;
+}
+
+/* Whether the columns are those of `height` rows or fewer. */
+static int are_of(PyObject **columns, Py_ssize_t height)
+{
+    long long count;
+    Id id;
+    for (int i = 1; i < COLUMNS; i++)
+        if (PyList_GET_SIZE(columns[i]) != PyList_GET_SIZE(columns[0]))
+            return 0;
+    for (Py_ssize_t run = 0; run < PyList_GET_SIZE(columns[0]); run++) {
+        if (!PyLong_CheckExact(PyList_GET_ITEM(columns[ROOTS], run)) ||
+            !is_id(PyList_GET_ITEM(columns[EDGES], run), &id) ||
+            !is_number(PyList_GET_ITEM(columns[COUNTS], run), &count) || count < 0 || count > height)
+            return 0;
+        height -= (Py_ssize_t)count;
+    }
+    return 1;
+}
+
+/* The rows from `at` up to `until` as tuples of a tree, put into the inbox. */
+static int fill_run(PyObject *inbox, PyObject *origin, PyObject *rows, Py_ssize_t at, Py_ssize_t until, PyObject *tree)
+{
+    int done = 0;
+    for (; done == 0 && at < until; at++) {
+        PyObject *row = item_of(rows, at), *tup = row == NULL ? NULL : new_of(TUPLE);
+        if (tup != NULL) {
+            SLOT(tup, TUPLE_values) = Py_NewRef(row);
+            SLOT(tup, TUPLE__origin) = Py_NewRef(origin);
+            SLOT(tup, TUPLE__tree) = Py_NewRef(tree);
+        }
+        else if (row == NULL)
+            PyErr_SetString(PyExc_IndexError, "the rows have become fewer");
+        done = tup == NULL ? -1 : PyList_Append(inbox, tup);
+        Py_XDECREF(tup);
+        Py_XDECREF(row);
+    }
+    return done;
 }
 
 /* arrivals._fill(inbox, origin, rows, anchors, outbox); `anchors` are (roots, homes, edges, counts). */
 static PyObject *fill(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count != 5 || names != NULL || !IS(args[4], OUTBOX))
+    if (count != 5 || names != NULL || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[2]) ||
+        !is_a(args[4], OUTBOX))
         return PYTHON;
-    PyObject *inbox = args[0], *origin = args[1], *rows = args[2], *outbox = args[4];
-    PyObject *columns[4] = {NULL}, *result = NULL;
-    Py_ssize_t at = 0;
-    for (int i = 0; i < 4; i++)
-        if (!(columns[i] = PySequence_List(PyTuple_GET_ITEM(args[3], i))))
-            goto end;
-    for (Py_ssize_t run = 0; run < PyList_GET_SIZE(columns[0]); run++) {
-        PyObject *given[4];
-        for (int i = 0; i < 4; i++)
-            if (!(given[i] = PyList_GetItem(columns[i], run)))
-                goto end;
-        Py_ssize_t until = at + PyLong_AsSsize_t(given[3]);
-        PyObject *branch = enter(outbox, given[0], given[1], given[2], until - at);
-        if (branch == NULL)
-            goto end;
-        for (int done = 0; done == 0 && at < until; at++) {
-            PyObject *row = PyList_GetItem(rows, at), *tup = row == NULL ? NULL : new_tuple(row, origin, branch);
-            done = tup == NULL ? -1 : PyList_Append(inbox, tup);
-            Py_XDECREF(tup);
-        }
-        Py_DECREF(branch);
-        if (PyErr_Occurred())
-            goto end;
+    PyObject *columns[COLUMNS] = {NULL}, *result = PYTHON;
+    int done = columns_of(args[3], columns);
+    if (done <= 0 || !are_of(columns, PyList_GET_SIZE(args[2]))) {
+        result = done < 0 ? NULL : PYTHON;
+        goto end;
     }
-    result = Py_NewRef(Py_None);
+    done = 0;
+    for (Py_ssize_t run = 0, at = 0, until; done == 0 && run < PyList_GET_SIZE(columns[0]); run++, at = until) {
+        until = at + PyLong_AsSsize_t(PyList_GET_ITEM(columns[COUNTS], run));
+        PyObject *id = PyList_GET_ITEM(columns[ROOTS], run), *home = PyList_GET_ITEM(columns[HOMES], run);
+        PyObject *branch = enter(args[4], id, home, PyList_GET_ITEM(columns[EDGES], run), until - at);
+        done = branch == NULL ? -1 : fill_run(args[0], args[1], args[2], at, until, branch);
+        Py_XDECREF(branch);
+    }
+    result = done < 0 ? NULL : Py_NewRef(Py_None);
 end:
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < COLUMNS; i++)
         Py_XDECREF(columns[i]);
     return result;
 }
@@ -906,12 +1294,15 @@ end:
 static PyObject *next_batch(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *inbox = SLOT(args[0], TASK_inbox), *backlog = SLOT(args[0], TASK_backlog);
-    Py_ssize_t size = PyList_GET_SIZE(inbox);
-    if (count != 1 || PyList_GET_SIZE(backlog) || size > PyLong_AsSsize_t(SLOT(args[0], TASK__batch)))
+    long long most;
+    if (count != 1 || names != NULL || !is_list(inbox) || !is_list(backlog) || PyList_GET_SIZE(backlog) ||
+        !is_number(SLOT(args[0], TASK__batch), &most) || PyList_GET_SIZE(inbox) > most)
         return PYTHON;
-    PyObject *batch = PyList_GetSlice(inbox, 0, size);
-    if (batch != NULL && PyList_SetSlice(inbox, 0, size, NULL) < 0)
+    Py_INCREF(inbox);
+    PyObject *batch = PyList_GetSlice(inbox, 0, PyList_GET_SIZE(inbox));
+    if (batch != NULL && PyList_SetSlice(inbox, 0, PyList_GET_SIZE(batch), NULL) < 0)
         Py_CLEAR(batch);
+    Py_DECREF(inbox);
     return batch;
 }
 
@@ -930,26 +1321,40 @@ static PyObject *state_get(PyObject *const *args, Py_ssize_t count, PyObject *na
     PyObject *value = NULL;
     static Py_ssize_t *const layers[] = {&STATE__changed, &STATE__prepared, &STATE__committed};
     for (size_t i = 0; value == NULL && i < COUNT(layers); i++) {
-        value = PyDict_GetItemWithError(SLOT(args[0], *layers[i]), args[1]);
+        PyObject *layer = SLOT(args[0], *layers[i]);
+        if (!is_dict(layer))
+            return PYTHON;
+        if (layers[i] == &STATE__prepared && !PyDict_GET_SIZE(layer))
+            continue; /* which mostly saves the key's own code one run */
+        value = look_up(layer, args[1]);
         if (value == NULL && PyErr_Occurred())
             return NULL;
     }
     if (value == NULL)
         return Py_NewRef(count == 3 ? args[2] : Py_None);
-    return is_atom(value) ? Py_NewRef(value) : PYTHON;
+    if (is_atom(value))
+        return value;
+    Py_DECREF(value);
+    return PYTHON;
 }
 
 /* KeyValueState.put(key, value), where the key has changed before and was an atom, and the value is one. */
 static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (names != NULL || count != 3 || !is_atom(args[2]))
+    if (names != NULL || count != 3 || !is_atom(args[2]) || !is_dict(SLOT(args[0], STATE__changed)))
         return PYTHON;
-    PyObject *changed = SLOT(args[0], STATE__changed), *old = PyDict_GetItemWithError(changed, args[1]);
-    if (old == NULL || !is_atom(old)) {
-        PyErr_Clear(); /* a key that cannot be hashed: Python says so */
-        return PYTHON;
+    PyObject *changed = own(args[0], STATE__changed), *old = look_up(changed, args[1]), *result = PYTHON;
+    if (old == NULL && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Clear(); /* a key that cannot be hashed: Python says so */
+        else
+            result = NULL;
     }
-    return PyDict_SetItem(changed, args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+    else if (old != NULL && is_atom(old) && changed == SLOT(args[0], STATE__changed))
+        result = PyDict_SetItem(changed, args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+    Py_XDECREF(old);
+    Py_DECREF(changed);
+    return result;
 }
 
 /* held_outcomes._read(roots) */
@@ -958,18 +1363,20 @@ static PyObject *read_roots(PyObject *const *args, Py_ssize_t count, PyObject *n
     if (count != 1 || names != NULL || !PyList_CheckExact(args[0]))
         return PYTHON;
     Py_ssize_t size = PyList_GET_SIZE(args[0]);
-    for (Py_ssize_t i = 0; i < size; i++)
-        if (!IS(PyList_GET_ITEM(args[0], i), ROOT))
-            return PYTHON;
     PyObject *ids = PyList_New(size), *times = PyList_New(size), *result = NULL;
-    if (ids != NULL && times != NULL) {
-        for (Py_ssize_t i = 0; i < size; i++) {
-            PyObject *root = PyList_GET_ITEM(args[0], i);
-            PyList_SET_ITEM(ids, i, Py_NewRef(SLOT(root, ROOT_message_id)));
-            PyList_SET_ITEM(times, i, Py_NewRef(SLOT(root, ROOT_emitted_at)));
+    if (ids == NULL || times == NULL)
+        goto end;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        PyObject *root = i < PyList_GET_SIZE(args[0]) ? PyList_GET_ITEM(args[0], i) : NULL;
+        if (!is(root, ROOT) || !SLOT(root, ROOT_message_id) || !SLOT(root, ROOT_emitted_at)) {
+            result = PYTHON;
+            goto end;
         }
-        result = PyTuple_Pack(2, ids, times);
+        PyList_SET_ITEM(ids, i, own(root, ROOT_message_id));
+        PyList_SET_ITEM(times, i, own(root, ROOT_emitted_at));
     }
+    result = PyTuple_Pack(2, ids, times);
+end:
     Py_XDECREF(ids);
     Py_XDECREF(times);
     return result;
@@ -987,13 +1394,16 @@ static Py_ssize_t number_at(const void *buffer, Py_ssize_t index)
 static PyObject *texts(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Py_buffer view;
-    if (count != 2 || names != NULL || !PyBytes_CheckExact(args[1]))
+    if (count != 2 || names != NULL || !PyBytes_CheckExact(args[1]) || !PyMemoryView_Check(args[0]))
         return PYTHON;
-    if (PyObject_GetBuffer(args[0], &view, PyBUF_CONTIG_RO) < 0)
-        return NULL;
+    if (PyObject_GetBuffer(args[0], &view, PyBUF_CONTIG_RO | PyBUF_FORMAT) < 0) {
+        PyErr_Clear(); /* one that is not contiguous, or was released */
+        return PYTHON;
+    }
     const char *data = PyBytes_AS_STRING(args[1]);
     Py_ssize_t size = PyBytes_GET_SIZE(args[1]), pieces = view.len / 4 - 1;
-    PyObject *found = view.itemsize == 4 && pieces >= 0 ? PyList_New(pieces) : PYTHON;
+    int are_ints = view.ndim == 1 && view.itemsize == 4 && view.format != NULL && !strcmp(view.format, "i");
+    PyObject *found = are_ints && pieces >= 0 ? PyList_New(pieces) : PYTHON;
     for (Py_ssize_t i = 0; found != PYTHON && found != NULL && i < pieces; i++) {
         Py_ssize_t begin = number_at(view.buf, i), end = number_at(view.buf, i + 1);
         int is_within = 0 <= begin && begin <= end && end <= size;
@@ -1007,6 +1417,21 @@ static PyObject *texts(PyObject *const *args, Py_ssize_t count, PyObject *names)
     return found;
 }
 
+/* The values of all columns in one row. 1 if done, 0 if the columns are no lists of this width and height. */
+static int fill_row(PyObject *row, PyObject *columns, Py_ssize_t at, Py_ssize_t height)
+{
+    Py_ssize_t width = PyList_GET_SIZE(row);
+    if (PyList_GET_SIZE(columns) != width)
+        return 0;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        PyObject *column = PyList_GET_ITEM(columns, i);
+        if (!PyList_CheckExact(column) || PyList_GET_SIZE(column) != height)
+            return 0;
+        PyList_SET_ITEM(row, i, Py_NewRef(PyList_GET_ITEM(column, at)));
+    }
+    return 1;
+}
+
 /* arrow_rows._rows(columns) */
 static PyObject *rows_of_columns(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
@@ -1014,43 +1439,42 @@ static PyObject *rows_of_columns(PyObject *const *args, Py_ssize_t count, PyObje
         return PYTHON;
     PyObject *columns = args[0], *first = PyList_GET_ITEM(columns, 0);
     Py_ssize_t width = PyList_GET_SIZE(columns), height = PyList_CheckExact(first) ? PyList_GET_SIZE(first) : 0;
-    for (Py_ssize_t i = 0; i < width; i++) {
-        PyObject *column = PyList_GET_ITEM(columns, i);
-        if (!PyList_CheckExact(column) || PyList_GET_SIZE(column) != height)
-            return PYTHON;
-    }
+    if (!height)
+        return PYTHON;
     PyObject *rows = PyList_New(height);
     for (Py_ssize_t i = 0; rows != NULL && i < height; i++) {
         PyObject *row = PyList_New(width);
-        if (row == NULL) {
-            Py_CLEAR(rows);
-            break;
+        int done = row == NULL ? -1 : fill_row(row, columns, i, height);
+        if (done > 0)
+            PyList_SET_ITEM(rows, i, row);
+        else {
+            Py_XDECREF(row);
+            Py_DECREF(rows);
+            return done < 0 ? NULL : PYTHON;
         }
-        for (Py_ssize_t j = 0; j < width; j++)
-            PyList_SET_ITEM(row, j, Py_NewRef(PyList_GET_ITEM(PyList_GET_ITEM(columns, j), i)));
-        PyList_SET_ITEM(rows, i, row);
     }
     return rows;
 }
 
 static const struct {
-    const char *name;
-    int kind; /* of `self`; KINDS where the class has no slots, or there is no `self` */
+    const char *module, *name;
+    int kind;      /* of `self`; KINDS where the class has no slots, or there is no `self` */
+    int is_alone;  /* it needs no other class, and no global */
     Short shortly;
-} shorts[] = {{"BoltCollector.emit", BOLT, bolt_emit},
-              {"BoltCollector.ack", BOLT, bolt_ack},
-              {"SpoutCollector.emit", SPOUT, spout_emit},
-              {"emit_numbered", SPOUT, emit_numbered},
-              {"SpoutTask.track", SOURCE, track},
-              {"SpoutTask.part_acked", SOURCE, part_acked},
-              {"BoltTask._next_batch", TASK, next_batch},
-              {"Task.send", KINDS, task_send},
-              {"_fill", KINDS, fill},
-              {"_read", KINDS, read_roots},
-              {"_texts", KINDS, texts},
-              {"_rows", KINDS, rows_of_columns},
-              {"KeyValueState.get", STATE, state_get},
-              {"KeyValueState.put", STATE, state_put}};
+} shorts[] = {{"pystorm_spark.runtime.bolt_collector", "BoltCollector.emit", BOLT, 0, bolt_emit},
+              {"pystorm_spark.runtime.bolt_collector", "BoltCollector.ack", BOLT, 0, bolt_ack},
+              {"pystorm_spark.runtime.spout_collector", "SpoutCollector.emit", SPOUT, 0, spout_emit},
+              {"pystorm_spark.runtime.spout_collector", "emit_numbered", KINDS, 0, emit_numbered},
+              {"pystorm_spark.runtime.spout_task", "SpoutTask.track", SOURCE, 0, track},
+              {"pystorm_spark.runtime.spout_task", "SpoutTask.part_acked", SOURCE, 0, part_acked},
+              {"pystorm_spark.runtime.bolt_task", "BoltTask._next_batch", TASK, 0, next_batch},
+              {"pystorm_spark.runtime.task", "Task.send", KINDS, 0, task_send},
+              {"pystorm_spark.runtime.arrivals", "_fill", KINDS, 0, fill},
+              {"pystorm_spark.runtime.held_outcomes", "_read", KINDS, 0, read_roots},
+              {"pystorm_spark.runtime.arrow_rows", "_texts", KINDS, 1, texts},
+              {"pystorm_spark.runtime.arrow_rows", "_rows", KINDS, 1, rows_of_columns},
+              {"pystorm_spark.state.key_value", "KeyValueState.get", STATE, 1, state_get},
+              {"pystorm_spark.state.key_value", "KeyValueState.put", STATE, 1, state_put}};
 
 /* A Python function with a short way in C; in a class it is a method. */
 
@@ -1060,13 +1484,14 @@ typedef struct {
     PyObject *function;
     Short shortly;
     int kind;
+    int is_alone;
 } Compiled;
 
 static PyObject *compiled_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
 {
     Compiled *self = (Compiled *)callable;
     Py_ssize_t count = PyVectorcall_NARGS(flags);
-    if (self->kind == KINDS || (count > 0 && types[self->kind] && PyObject_TypeCheck(args[0], types[self->kind]))) {
+    if ((is_complete || self->is_alone) && (self->kind == KINDS || (count > 0 && is_a(args[0], self->kind)))) {
         PyObject *result = self->shortly(args, count, names);
         if (result != PYTHON)
             return result;
@@ -1099,22 +1524,17 @@ static PyGetSetDef compiled_attributes[] = {{"__doc__", of_function, NULL, NULL,
                                             {"__qualname__", of_function, NULL, NULL, "__qualname__"},
                                             {NULL}};
 
+/* As tuples it has no `tp_clear`: it cannot be made before what it refers to, which breaks all cycles. */
 static int compiled_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(((Compiled *)self)->function);
     return 0;
 }
 
-static int compiled_clear(PyObject *self)
-{
-    Py_CLEAR(((Compiled *)self)->function);
-    return 0;
-}
-
 static void compiled_dealloc(PyObject *self)
 {
     PyObject_GC_UnTrack(self);
-    compiled_clear(self);
+    Py_XDECREF(((Compiled *)self)->function);
     PyObject_GC_Del(self);
 }
 
@@ -1131,29 +1551,48 @@ static PyTypeObject CompiledType = {
     .tp_vectorcall_offset = offsetof(Compiled, vectorcall),
     .tp_descr_get = compiled_get,
     .tp_traverse = compiled_traverse,
-    .tp_clear = compiled_clear,
     .tp_dealloc = compiled_dealloc,
     .tp_members = compiled_members,
     .tp_methods = compiled_methods,
     .tp_getset = compiled_attributes,
 };
 
+/* Note what the functions find in the globals of their module. */
+static int note_globals(PyObject *found_in)
+{
+    long long number;
+    for (size_t i = 0; i < COUNT(globals); i++) {
+        PyObject *name = PyUnicode_FromString(globals[i].name);
+        PyObject *found = name == NULL ? NULL : look_up(found_in, name);
+        Py_XDECREF(name);
+        if (found == NULL && PyErr_Occurred())
+            return -1;
+        if (found != NULL && !(globals[i].type == NULL ? is_tree(found) : Py_IS_TYPE(found, globals[i].type) &&
+              (!PyLong_Check(found) || is_number(found, &number)))) {
+            PyErr_Format(PyExc_TypeError, "%s is %R; build the core anew", globals[i].name, found);
+            Py_DECREF(found);
+            return -1;
+        }
+        if (found != NULL)
+            Py_XSETREF(*globals[i].place, found);
+    }
+    note_complete();
+    return 0;
+}
+
 /* Wrap a Python function; to be used as a decorator. */
 static PyObject *compiled(PyObject *module, PyObject *function)
 {
     if (!PyFunction_Check(function))
         return PyErr_Format(PyExc_TypeError, "%R is no function", function);
-    const char *name = PyUnicode_AsUTF8(((PyFunctionObject *)function)->func_qualname);
-    size_t i = 0;
-    while (name != NULL && i < COUNT(shorts) && strcmp(shorts[i].name, name))
-        i++;
-    if (name == NULL || i == COUNT(shorts))
+    size_t i = COUNT(shorts);
+    int same = 0;
+    while (same == 0 && i-- > 0)
+        same = is_named(function, "__qualname__", shorts[i].module, shorts[i].name);
+    if (same == 0)
         return PyErr_Format(PyExc_TypeError, "the core does not know the function %R; build it anew", function);
-    for (size_t j = 0; j < COUNT(globals); j++) {
-        PyObject *found = PyDict_GetItemString(PyFunction_GET_GLOBALS(function), globals[j].name);
-        if (found != NULL)
-            Py_XSETREF(*globals[j].place, Py_NewRef(found));
-    }
+    if (same < 0 || note_globals(PyFunction_GET_GLOBALS(function)) < 0)
+        return NULL;
     Compiled *self = PyObject_GC_New(Compiled, &CompiledType);
     if (self == NULL)
         return NULL;
@@ -1161,6 +1600,7 @@ static PyObject *compiled(PyObject *module, PyObject *function)
     self->function = Py_NewRef(function);
     self->shortly = shorts[i].shortly;
     self->kind = shorts[i].kind;
+    self->is_alone = shorts[i].is_alone;
     PyObject_GC_Track(self);
     return (PyObject *)self;
 }
@@ -1170,28 +1610,55 @@ static PyMethodDef functions[] = {
     {"compiled", compiled, METH_O, "Give a Python function its short way."},
     {NULL}};
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "pystorm_spark._core", "The compiled core: see `core`.", -1, functions};
-
 static PyCFunction append_of_lists(void)
 {
     PyObject *list = PyList_New(0), *append = list == NULL ? NULL : PyObject_GetAttrString(list, "append");
-    PyCFunction found = append == NULL ? NULL : PyCFunction_GET_FUNCTION(append);
+    PyCFunction found = append != NULL && PyCFunction_CheckExact(append) ? PyCFunction_GET_FUNCTION(append) : NULL;
     Py_XDECREF(append);
     Py_XDECREF(list);
     return found;
 }
 
+/* What is noted here is there once for the whole process: a second interpreter in it would take the first one's. */
+static PyInterpreterState *owner;
+
+static int execute(PyObject *module)
+{
+    if (owner != NULL && owner != PyInterpreterState_Get()) {
+        PyErr_SetString(PyExc_ImportError, "the compiled core can be loaded by one interpreter of a process only");
+        return -1;
+    }
+#define INTERN(name)                                                                                                   \
+    if (s_##name == NULL && !(s_##name = PyUnicode_InternFromString(#name)))                                           \
+        return -1;
+    NAMES(INTERN)
+    fill_crc_table();
+    if ((!id_bits && !(id_bits = PyLong_FromLong(64))) ||
+        (!message_id_name && !(message_id_name = PyTuple_Pack(1, s_message_id))) ||
+        (!no_reason && !(no_reason = PyUnicode_FromString(""))) || PyType_Ready(&CompiledType) < 0)
+        return -1;
+    list_append = append_of_lists(); /* without it every append is a call */
+    if (PyErr_Occurred())
+        return -1;
+    owner = PyInterpreterState_Get();
+    return 0;
+}
+
+static PyModuleDef_Slot parts[] = {
+    {Py_mod_exec, execute},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+    {Py_mod_gil, Py_MOD_GIL_USED},
+#endif
+    {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "pystorm_spark._core", "The compiled core: see `core`.", 0, functions, parts};
+
 PyMODINIT_FUNC
 PyInit__core(void)
 {
-#define INTERN(name)                                                                                                   \
-    if (!(s_##name = PyUnicode_InternFromString(#name)))                                                               \
-        return NULL;
-    NAMES(INTERN)
-    fill_crc_table();
-    id_bits = PyLong_FromLong(64);
-    message_id_name = PyTuple_Pack(1, s_message_id);
-    list_append = append_of_lists();
-    return PyType_Ready(&CompiledType) < 0 ? NULL : PyModule_Create(&definition);
+    return PyModuleDef_Init(&definition);
 }

@@ -14,7 +14,9 @@ from pystorm_spark.core import CORE
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.bolt_collector import BoltCollector
 from pystorm_spark.runtime.hashing import stable_hash
+from pystorm_spark.runtime.router import Port
 from pystorm_spark.runtime.spout_collector import emit_numbered
+from pystorm_spark.runtime.trees import Root
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt
 from pystorm_spark.topology.fields import Fields
@@ -45,6 +47,11 @@ def test_the_environment_can_choose_python_alone():
 @pytest.mark.parametrize("unset", ["", "0"])
 def test_the_compiled_core_runs_where_it_is_built(unset):
     assert core_of(pure=unset) == ("compiled" if IS_BUILT else "pure")
+
+
+def test_without_the_lock_of_the_interpreter_python_alone_runs():
+    program = "import sys; sys._is_gil_enabled = lambda: False; from pystorm_spark.core import CORE; print(CORE)"
+    assert python("-c", program, pure="").strip() == "pure"
 
 
 @needs_compiled
@@ -82,11 +89,41 @@ def test_a_class_without_the_slots_that_the_compiled_core_reads_is_refused():
     from pystorm_spark import _core
 
     with pytest.raises(AttributeError, match="append"):
-        _core.laid_out(type("Port", (), {}))
+        _core.laid_out(port())
     with pytest.raises(TypeError, match=r"append of .*Port.* is no slot"):
-        _core.laid_out(type("Port", (), {"append": None}))
+        _core.laid_out(port(append=None))
+    with pytest.raises(TypeError, match=r"append of .*Port.* is no slot"):
+        _core.laid_out(port(append=Port.append))  # of another class
     with pytest.raises(AttributeError, match="buffer"):
-        _core.laid_out(type("Port", (), {"__slots__": ("other", "append")}))
+        _core.laid_out(port(__slots__=("other", "append")))
+
+
+def port(**attributes):
+    """Another class of the name of ours."""
+    return type("Port", (), {"__module__": Port.__module__, **attributes})
+
+
+@needs_compiled
+def test_a_kind_of_tree_that_is_none_is_refused():
+    from pystorm_spark import _core
+
+    slots = ("bucket", "emitted_at", "message_id", "task", "why")
+    with pytest.raises(TypeError, match=r"Root.* is no Travelling"):
+        _core.laid_out(type("Root", (), {"__module__": Root.__module__, "__slots__": slots}))
+
+
+def _rows(columns):
+    """Of the name of a function that is compiled."""
+
+
+@needs_compiled
+def test_what_has_the_name_of_something_compiled_in_another_module_is_refused():
+    from pystorm_spark import _core
+
+    with pytest.raises(TypeError, match=r"does not know the function .*_rows"):
+        _core.compiled(_rows)
+    with pytest.raises(TypeError, match=r"does not know the class .*Port"):
+        _core.laid_out(type("Port", (), {"__slots__": Port.__slots__}))
 
 
 # Keys.

@@ -1,0 +1,103 @@
+"""No function of the compiled core keeps a reference, on any of its ways, errors included."""
+
+import gc
+import sys
+from array import array
+from functools import partial
+from operator import sub
+
+import pytest
+
+from pystorm_spark.core import CORE
+from pystorm_spark.runtime.acker import AckEntry
+from pystorm_spark.runtime.router import Port
+from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Branch, Root
+from pystorm_spark.topology.tuple import SETTLED, Tuple
+
+from .scenes import RAISING, SCENES, Scenes, made_wrongly
+from .twins import compiled_functions
+
+pytestmark = pytest.mark.skipif(CORE != "compiled", reason="the compiled core does not run")
+ROUNDS = 3
+CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+UNPACKED = {"fill", "rows"}  # Python itself leaks a dict where `zip(*columns, strict=True)` gets no iterable
+CALLS = 30  # that succeed, in a round
+LASTING = [None, True, False, SETTLED, UNTRACKED, TAKEN_BACK, Tuple, Root, Branch, AckEntry]
+
+
+def grown(objects, call):
+    """By how much a call leaves more: references to these objects, and to all that there are, or else blocks of memory.
+
+    The least of some rounds: a leak grows in each of them.
+    """
+    total = getattr(sys, "gettotalrefcount", sys.getallocatedblocks)
+    before, after, least = (array("q", [sys.maxsize] * (1 + len(objects))) for _ in range(3))
+    call()
+    for _ in range(ROUNDS):
+        _count(before, objects, total)
+        call()
+        _count(after, objects, total)
+        least = array("q", map(min, least, map(sub, after, before)))
+    return {what: more for what, more in zip(["all", *map(repr, objects)], least, strict=True) if more > 0}
+
+
+def _count(counts, objects, total):
+    """Write the counts where they need no memory of their own."""
+    gc.collect()
+    CLEAR_CACHES()  # of attributes: they keep names
+    for index, each in enumerate(objects, 1):
+        counts[index] = sys.getrefcount(each)
+    counts[0] = total()
+
+
+def make_calls(scenes, scene):
+    for _ in range(CALLS):
+        call = getattr(scenes, scene)()
+        try:
+            call.make()
+        except Exception:
+            assert scene in RAISING
+        scenes.tidy()
+    may_be = is_iterable if scene in UNPACKED else lambda wrong: True
+    for _ in made_wrongly(scenes, scene, may_be):
+        pass
+
+
+def is_iterable(wrong):
+    return hasattr(wrong, "__iter__")
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_calls_leave_nothing_behind(scene, caplog):
+    caplog.set_level("CRITICAL")
+    scenes = Scenes()
+    lasting = [*LASTING, *getattr(scenes, scene)().objects, scenes.source, scenes.first, scenes.origin]
+    scenes.tidy()
+    assert not grown(lasting, partial(make_calls, scenes, scene))
+
+
+def refuse_all():
+    """What is refused when a module is loaded."""
+    from pystorm_spark import _core
+
+    wrong = [3, refuse_all, type("Port", (), {"__module__": Port.__module__, "__slots__": ("other", "append")}), Scenes]
+    for take in (_core.compiled, _core.laid_out):
+        for each in wrong:
+            with pytest.raises((TypeError, AttributeError)):
+                take(each)
+
+
+def load_all():
+    from pystorm_spark import _core
+
+    for _, _, function in compiled_functions():
+        wrapped = _core.compiled(function.__wrapped__)
+        assert (wrapped.__name__, wrapped.__doc__) == (function.__name__, function.__doc__)
+        assert wrapped.__reduce__() == function.__qualname__
+    for cls in (Tuple, Root, Port):
+        assert _core.laid_out(cls) is cls
+
+
+@pytest.mark.parametrize("use", [refuse_all, load_all])
+def test_decorators_leave_nothing_behind(use):
+    assert not grown([Tuple, Root, Port], use)
