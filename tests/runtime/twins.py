@@ -21,6 +21,7 @@ from pystorm_spark.topology.tuple import SETTLED
 from .slots import CountingRandom, Mesh
 
 STREAMS = {"default": ["key", "value"], "side": ["key"], "all": ["value"], "lone": ["value"]}
+CACHES = {"keys", "_keys"}  # of the keys of a fields grouping: the core hashes short text instead
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -144,9 +145,10 @@ def state_of(value):
         for name in sorted(getattr(cls, "__slots__", ())):
             if name.startswith("_") and hasattr(value, f"_{cls.__name__}{name}"):
                 name = f"_{cls.__name__}{name}"
-            if hasattr(value, name):
+            if hasattr(value, name) and name not in CACHES:
                 yield name, getattr(value, name)
-    yield from sorted(vars(value).items() if hasattr(value, "__dict__") else ())
+    attributes = vars(value) if hasattr(value, "__dict__") else {}
+    yield from sorted(item for item in attributes.items() if item[0] not in CACHES)
 
 
 def told(error):
