@@ -105,12 +105,12 @@ class Scenes:
 
     def _emit(self, values, tree=None, open_buffer=False, stream="default", far=False):
         route = self.first.routes[stream]
-        port = next(port for port in route.ports or [route.only] if port and (port.buffer is not None) == far)
-        objects = [self.collector, route, port, self.shop]
+        ports = [port for port in route.ports or [route.only] if port and (port.buffer is not None) == far]
+        objects = [self.collector, route, *ports[:1], self.shop]
         if open_buffer:
-            self.outbox.send(port.buffer, ["c", 1], self.root())
+            self.outbox.send(ports[0].buffer, ["c", 1], self.root())
         if far:
-            objects += [port.buffer, self.outbox]
+            objects += [ports[0].buffer, self.outbox]
         args, kwargs = [values], {"stream": stream} if stream != "default" else {}
         if tree is not None:
             anchor = self.tuple(tree)
@@ -135,6 +135,12 @@ class Scenes:
 
     def emit_to_the_only_port(self):
         return self._emit([1], self.root(), stream="lone")
+
+    def emit_to_all_tasks(self):
+        return self._emit([1], self.root(), stream="all")
+
+    def emit_to_nobody(self):
+        return self._emit([1], self.root(), stream="unheard")
 
     def emit_of_what_was_taken_back(self):
         return self._emit([NEAR, 1], TAKEN_BACK)

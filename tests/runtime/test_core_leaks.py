@@ -1,4 +1,4 @@
-"""No function of the compiled core keeps a reference, on any of its ways, errors included."""
+"""No function of the compiled core keeps a reference or gives one too many away, on any way, errors included."""
 
 import gc
 import sys
@@ -25,20 +25,22 @@ CALLS = 30  # that succeed, in a round
 LASTING = [None, True, False, SETTLED, UNTRACKED, TAKEN_BACK, Tuple, Root, Branch, AckEntry]
 
 
-def grown(objects, call):
-    """By how much a call leaves more: references to these objects, and to all that there are, or else blocks of memory.
+def changed(objects, call):
+    """By how much a call changes references to these objects, and to all that there are, or else blocks of memory.
 
-    The least of some rounds: a leak grows in each of them.
+    What changes in one direction in each of some rounds: the least leak, the least loss.
     """
     total = getattr(sys, "gettotalrefcount", sys.getallocatedblocks)
-    before, after, least = (array("q", [sys.maxsize] * (1 + len(objects))) for _ in range(3))
+    before, after, least, most = (array("q", [sign * sys.maxsize] * (1 + len(objects))) for sign in (1, 1, 1, -1))
     call()
     for _ in range(ROUNDS):
         _count(before, objects, total)
         call()
         _count(after, objects, total)
         least = array("q", map(min, least, map(sub, after, before)))
-    return {what: more for what, more in zip(["all", *map(repr, objects)], least, strict=True) if more > 0}
+        most = array("q", map(max, most, map(sub, after, before)))
+    names = ["all", *map(repr, objects)]
+    return {name: (less, more) for name, less, more in zip(names, least, most, strict=True) if less > 0 or more < 0}
 
 
 def _count(counts, objects, total):
@@ -73,7 +75,7 @@ def test_calls_leave_nothing_behind(scene, caplog):
     scenes = Scenes()
     lasting = [*LASTING, *getattr(scenes, scene)().objects, scenes.source, scenes.first, scenes.origin]
     scenes.tidy()
-    assert not grown(lasting, partial(make_calls, scenes, scene))
+    assert not changed(lasting, partial(make_calls, scenes, scene))
 
 
 def refuse_all():
@@ -100,4 +102,4 @@ def load_all():
 
 @pytest.mark.parametrize("use", [refuse_all, load_all])
 def test_decorators_leave_nothing_behind(use):
-    assert not grown([Tuple, Root, Port], use)
+    assert not changed([Tuple, Root, Port], use)

@@ -220,7 +220,13 @@ def test_every_compiled_function_has_a_scene():
     assert called == {function.__qualname__ for _, _, function in compiled_functions()}
 
 
-LONG_WAYS = {"emit_of_what_was_taken_back", "emit_numbered", *RAISING}  # of the numbered ones one row
+LONG_WAYS = {
+    "emit_to_all_tasks",
+    "emit_to_nobody",
+    "emit_of_what_was_taken_back",
+    "emit_numbered",
+    *RAISING,
+}  # of the numbered ones one row
 
 
 @needs_compiled
@@ -267,3 +273,43 @@ def test_a_second_interpreter_of_the_process_cannot_load_the_core():
     pytest.importorskip("_xxsubinterpreters")
     ran = subprocess.run([sys.executable, "-c", LOAD_IN_ANOTHER], cwd=ROOT, text=True, capture_output=True)
     assert "ImportError" in ran.stderr
+
+
+STATELESS = """
+import sys
+from tests.runtime.slots import Mesh
+from pystorm_spark import Bolt, Spout, TopologyBuilder
+from pystorm_spark.runtime.bolt_collector import BoltCollector
+
+class Numbers(Spout):
+    outputs = ["number"]
+    def open(self, conf, context, collector):
+        self.collector, self.acked = collector, 0
+    def next_tuple(self):
+        self.collector.emit([1], message_id=1)
+    def ack(self, message_id):
+        self.acked += 1
+
+class Acks(Bolt):
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+    def execute(self, tup):
+        self.collector.ack(tup)
+
+builder = TopologyBuilder()
+builder.set_spout("numbers", Numbers())
+builder.set_bolt("acks", Acks()).shuffle_grouping("numbers")
+mesh, ran = Mesh(builder.create_topology(), 1), set()
+sys.setprofile(lambda frame, event, arg: ran.add(frame.f_code) if event == "call" else None)
+mesh.turn(0)
+sys.setprofile(None)
+assert mesh.spout("numbers").acked
+assert "pystorm_spark.state.key_value" not in sys.modules
+assert BoltCollector.ack.__wrapped__.__code__ not in ran
+"""
+
+
+@needs_compiled
+def test_the_core_runs_where_no_states_are_imported():
+    ended = subprocess.run([sys.executable, "-c", STATELESS], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -20,7 +20,7 @@ from pystorm_spark.topology.tuple import SETTLED
 
 from .slots import CountingRandom, Mesh
 
-STREAMS = {"default": ["key", "value"], "side": ["key"], "all": ["value"], "lone": ["value"]}
+STREAMS = {"default": ["key", "value"], "side": ["key"], "all": ["value"], "lone": ["value"], "unheard": ["value"]}
 CACHES = {"keys", "_keys"}  # of the keys of a fields grouping: the core hashes short text instead
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
