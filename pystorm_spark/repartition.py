@@ -19,7 +19,7 @@ from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormErr
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.hashing import stable_hash
 from pystorm_spark.runtime.java_hash import java_fields_index
-from pystorm_spark.spark.checkpoint_place import Place
+from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place
 from pystorm_spark.spark.held_state import held_state
 from pystorm_spark.topology.builder import MAX_TASKS
 from pystorm_spark.topology.durable import TaskKey
@@ -54,7 +54,8 @@ def repartition_state(
 
 def _move(state: Place, topology: str, component: str, tasks: int, key: GroupedOn | None) -> list[int]:
     files = state.files()
-    store = CheckpointStore(files, topology)
+    is_fenced = isinstance(state, HadoopPlace)
+    store = CheckpointStore(files, topology, check_holder=state.check_lock, is_fenced=is_fenced)
     last = store.last
     if last is None or component not in last.tasks:
         known = did_you_mean(component, last.tasks if last is not None else ())

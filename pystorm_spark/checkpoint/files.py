@@ -16,7 +16,7 @@ from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.errors import CheckpointError
 
 # A name, and what is behind it while the file is being written.
-OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
+OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?(-g[0-9]{6,})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
 
 
 ABOVE = 2  # folders above that of a state: its topology's, and the checkpoint itself

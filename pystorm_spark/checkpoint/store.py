@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,9 @@ from pystorm_spark.errors import CheckpointError, StormError
 
 log = logging.getLogger(__name__)
 
-REVISION = "revision"  # among the extras of a manifest: how often the commit was replaced
+# Among the extras of a manifest: how often the commit was replaced, and the generation of the driver that wrote it.
+REVISION, GENERATION = "revision", "generation"
+NAME = re.compile(r"manifest-([-0-9][0-9]{19})(?:-([0-9]{6}))?(?:-g([0-9]{6,}))?")
 OLDER_KEY = "topology.state.allow.older.commit"
 WAY_BACK = f"{OLDER_KEY}: true begins with an older commit that is whole"
 KEEP = 2  # commits
@@ -28,14 +31,29 @@ class CheckpointStore:
 
     To open one only reads. Who goes on to write calls `clean` first, before any part is written: it makes the first
     manifests, and so parts without them are a state that was lost, which is refused and not taken for none.
+
+    Where a driver may lose the lock and live on, the store `is_fenced`: `clean` replaces the last commit by one of a
+    higher generation, and whatever an older generation writes after that does not count. Nobody is told of it either:
+    `check_holder` is called when a manifest is there, and raises if there is another holder by then. What is removed
+    was listed before such a look, and so is of nobody who came later.
     """
 
-    def __init__(self, files: Files, topology: str, allow_older: bool = False) -> None:
+    def __init__(
+        self,
+        files: Files,
+        topology: str,
+        allow_older: bool = False,
+        check_holder: Callable[[], None] = lambda: None,
+        is_fenced: bool = False,
+    ) -> None:
         self._files = files
         self._topology = topology
         self._garbage: set[str] = set()  # what could not be removed when it was time to
         self._doubtful: set[str] = set()  # manifests that may be there though they were not to be written
         self._passed_over: list[str] = []  # damaged manifests, newer than the commit that is begun with
+        self._check_holder = check_holder
+        self._is_fenced = is_fenced
+        self._generation = 0
         self._kept = self._read_kept(allow_older)  # oldest first
 
     @property
@@ -70,7 +88,11 @@ class CheckpointStore:
         old = self._kept[-1]
         if (manifest.topology, manifest.txid) != (old.topology, old.txid):
             raise ValueError(f"{manifest.topology} {manifest.txid} cannot replace {old}")
-        self._write(replace(manifest, extra={**manifest.extra, REVISION: old.extra.get(REVISION, 0) + 1}))
+        self._replace(replace(manifest, extra={**manifest.extra, REVISION: old.extra.get(REVISION, 0) + 1}))
+
+    def _replace(self, manifest: Manifest) -> None:
+        old = self._kept[-1]
+        self._write(manifest)
         self._kept.remove(old)
         self._garbage |= {_name(old), *old.file_names()}
         self._remove_garbage()
@@ -80,13 +102,15 @@ class CheckpointStore:
 
         Only while nobody writes: at the start, or when all that was written for the next commit has been given up.
         """
+        self._generation += self._is_fenced
+        if self._is_fenced and self.last is not None:
+            self._replace(self.last)
         for txid in EMPTY:
             if self.last is None or self.last.txid < txid:
                 self._write(Manifest(self._topology, txid))
         # Damaged manifests stay until there are enough others: fewer than that would be taken for a loss.
         is_short = len(self._kept) < KEEP
-        self._garbage.update(name for name in self._files.names() if not (is_short and _is_manifest(name)))
-        self._remove_garbage()
+        self._discard(lambda name: not (is_short and _is_manifest(name)))
 
     def check(self, following: Manifest | None = None) -> None:
         """Refuse to go on if files of the last commit, or some that `following` needs, are not there any more.
@@ -120,19 +144,27 @@ class CheckpointStore:
 
     def discard(self, is_dead: Callable[[str], bool]) -> None:
         """Remove those files that no kept commit needs and nobody writes or will use any more."""
-        self._garbage.update(filter(is_dead, self._files.names()))
+        self._discard(is_dead)
+
+    def _discard(self, is_dead: Callable[[str], bool]) -> None:
+        dead = list(filter(is_dead, self._files.names()))
+        self._check_holder()
+        self._garbage.update(dead)
         self._remove_garbage()
 
     def _write(self, manifest: Manifest) -> None:
         while self._passed_over:  # first: one of them may stand before what is written, with a higher revision
             self._files.remove(self._passed_over[-1])
             self._passed_over.pop()
+        if self._generation:
+            manifest = replace(manifest, extra={**manifest.extra, GENERATION: self._generation})
         name = _name(manifest)
         try:
             self._files.write(name, manifest.to_bytes())
+            self._check_holder()
         except BaseException:
-            # It may be there all the same, if only the folder could not be synced. Its parts will be given up, and it
-            # must be gone before them, or nothing could be restored.
+            # It may be there all the same, if only the folder could not be synced, or the lock could not be read. Its
+            # parts will be given up, and it must be gone before them, or nothing could be restored.
             self._garbage.add(name)
             self._doubtful.add(name)
             with suppress(CheckpointError):
@@ -153,12 +185,12 @@ class CheckpointStore:
 
     def _read_kept(self, allow_older: bool) -> list[Manifest]:
         names = self._files.names()
-        newest_first = sorted(filter(_is_manifest, names), reverse=True)
-        commits = len({name[: len(_name_of(0))] for name in newest_first})
+        newest_first = sorted(filter(_is_manifest, names), key=_order, reverse=True)
+        self._generation = _order(newest_first[0])[0] if newest_first else 0
         kept: list[Manifest] = []
         for name in newest_first:
-            if kept and name.startswith(_name_of(kept[0].txid)):
-                continue  # it was replaced
+            if kept and _order(name)[1] >= kept[0].txid:
+                continue  # it was replaced, or is of a driver that had lost the checkpoint
             try:
                 manifest = self._read(name, set(names))
                 if allow_older and not kept:
@@ -175,6 +207,7 @@ class CheckpointStore:
                 kept.insert(0, manifest)
             if len(kept) == KEEP:
                 break
+        commits = len({_order(name)[1] for name in newest_first if kept and _order(name)[1] <= kept[-1].txid})
         has_parts = any(name.endswith(".part") for name in names)
         if kept and not allow_older and commits < KEEP and (has_parts or kept[-1].txid > EMPTY[0]):
             raise CheckpointError(
@@ -212,13 +245,17 @@ class CheckpointStore:
 
 
 def _name(manifest: Manifest) -> str:
-    revision = manifest.extra.get(REVISION, 0)
-    return f"{_name_of(manifest.txid)}-{revision:06d}" if revision else _name_of(manifest.txid)
+    revision, generation = (manifest.extra.get(extra, 0) for extra in (REVISION, GENERATION))
+    replaced = f"-{revision:06d}" if revision else ""
+    return f"manifest-{manifest.txid:020d}{replaced}{f'-g{generation:06d}' if generation else ''}"
 
 
-def _name_of(txid: int) -> str:
-    return f"manifest-{txid:020d}"
+def _order(name: str) -> tuple[int, int, int]:
+    """Generation, commit and revision of a manifest: the highest one counts."""
+    found = NAME.fullmatch(name)
+    assert found is not None
+    return int(found[3] or 0), int(found[1]), int(found[2] or 0)
 
 
 def _is_manifest(name: str) -> bool:
-    return name.startswith("manifest-") and not name.endswith(".tmp")
+    return NAME.fullmatch(name) is not None

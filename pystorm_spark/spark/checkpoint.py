@@ -39,7 +39,13 @@ class Checkpoint:
         self._files = (place / "state").files()
         self._desk = FilesDesk(self._files) if isinstance(self._files, HadoopFiles) else None
         slots = [plan.durable_tasks(slot) for slot in range(plan.slots)]
-        store = CheckpointStore(self._files, name, allow_older=plan.conf[OLDER_KEY])
+        store = CheckpointStore(
+            self._files,
+            name,
+            allow_older=plan.conf[OLDER_KEY],
+            check_holder=place.check_lock,
+            is_fenced=self._desk is not None,  # the system's lock ends with its driver, that of a URI may end before
+        )
         self._log = CommitLog(store, name, slots, Keying(plan.conf[HASH_KEY], plan.keyed_bolts))
 
     @property
@@ -93,6 +99,7 @@ class Checkpoint:
             self._place.add_letters(txid, letters)
         if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
             return False
+        self._place.check_lock()  # sinks may have taken minutes
         self._log.commit(txid, written, schemas)
         for letter in letters:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
@@ -103,7 +110,6 @@ class Checkpoint:
         if self._desk is not None:
             self._desk.await_end(slot)
         try:
-            self._place.check_lock()
             self._log.forget(slot)
         except CheckpointError as exc:
             log.warning("what slot %d has left behind stays until the next start: %s", slot, exc)

@@ -34,6 +34,9 @@ class Folder:
     def has(self, name):
         return name in self.files
 
+    def names(self):
+        return list(self.files)
+
     def read(self, name):
         try:
             return self.files[name]
@@ -141,10 +144,94 @@ def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, hel
     assert files.names() == before
 
 
+def test_a_driver_whose_checkpoint_was_taken_while_its_sinks_wrote_makes_no_commit(folder, held):
+    files = MemoryFiles()
+    place = SimulatedPlace(files)
+    place.check_lock = held.check
+    plan, _ = plan_of(slots=1, tasks=1, pending=1, guarantee="exactly-once")
+
+    def write_for_minutes(txid, rows):
+        folder.change(id="another")
+        return True
+
+    checkpoint = Checkpoint(plan, place, write_for_minutes)
+    before = files.names()
+    reply = {"written": [[], []], "schemas": {}, "letters": [], "rows": {}}
+    with pytest.raises(StormError, match="is now in use"):
+        checkpoint.commit(1, {0: reply})
+    assert files.names() == before
+
+
 def test_a_lock_that_is_released_while_it_is_watched_is_taken(folder, held):
     folder.change(home="elsewhere")
     HadoopLock(folder, lambda secs: held.release()).release()
     assert folder.files == {}
+
+
+DEAD = {"id": "dead", "holder": "pid 1 on gone", "home": "elsewhere", "process": [1, 1]}
+
+
+class Meeting(Folder):
+    """One in which `before` is called before the first lock of a number is made by somebody else."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.files[LOCK] = json.dumps(DEAD).encode()
+        self.before = before
+
+    def create(self, name, data, replace):
+        if name != BEAT:
+            before, self.before = self.before, lambda folder: None
+            before(self)
+        return super().create(name, data, replace)
+
+
+def take(folder):
+    return HadoopLock(folder, lambda secs: None)
+
+
+def test_of_two_drivers_that_find_a_dead_lock_at_the_same_time_one_gets_it():
+    first = []
+    folder = Meeting(lambda folder: first.append(take(folder)))
+    with pytest.raises(CheckpointError, match=f"is in use by pid {os.getpid()}"):
+        take(folder)
+    first[0].check()
+    first[0].release()
+    assert folder.files == {}
+
+
+def test_a_driver_that_is_late_for_a_dead_lock_leaves_it_to_those_who_came_meanwhile():
+    holders = []
+
+    def come_and_go(folder):
+        take(folder).release()
+        holders.append(take(folder))
+
+    folder = Meeting(come_and_go)
+    with pytest.raises(CheckpointError, match=f"is in use by pid {os.getpid()}"):
+        take(folder)
+    holders[0].check()
+    holders[0].release()
+
+
+def test_a_driver_that_takes_over_leaves_nothing_of_those_before_it(folder):
+    for number in ("", ".1", ".7"):
+        folder.files[LOCK + number] = json.dumps(DEAD).encode()
+    lock = take(folder)
+    assert [name for name in folder.files if name != BEAT] == [f"{LOCK}.8"]
+    lock.release()
+    assert folder.files == {}
+
+
+def test_a_holder_whose_lock_was_not_removed_yet_has_lost_it_all_the_same(folder, held, monkeypatch):
+    folder.change(home="elsewhere")
+    monkeypatch.setattr(folder, "remove", lambda name: None)
+    taken = take(folder)
+    with pytest.raises(StormError, match="is now in use"):
+        held.check()
+    taken.check()
+    monkeypatch.undo()
+    taken.release()
 
 
 def test_a_lock_that_was_never_written_to_its_end_is_taken_after_a_while(folder):
