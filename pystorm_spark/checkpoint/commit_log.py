@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.keying import HASH_KEY, NO_KEYING, Keying
@@ -21,16 +21,26 @@ CARRIED_STARTS = 4  # of all slots, after each of which there was another commit
 
 
 class CommitLog:
-    """Makes one manifest after the other. `slots` says which tasks with state each slot has."""
+    """Makes one manifest after the other. `slots` says which tasks with state each slot has.
+
+    `spouts` are those whose message ids are committed, all that there are if None: what is known of others, which may
+    come back, stays as it is.
+    """
 
     def __init__(
-        self, store: CheckpointStore, topology: str, slots: Sequence[Sequence[TaskKey]], keying: Keying = NO_KEYING
+        self,
+        store: CheckpointStore,
+        topology: str,
+        slots: Sequence[Sequence[TaskKey]],
+        keying: Keying = NO_KEYING,
+        spouts: Collection[str] | None = None,
     ) -> None:
         self._store = store
         self._topology = topology
         self._slots = [tuple(tasks) for tasks in slots]
         self._tasks = _counted(self._slots)
         self._keying = keying
+        self._spouts = spouts
         # Message ids of commits after which a slot has started: its spouts may not have heard of their acks, and nobody
         # knows when they will emit them again. These parts stay with all later commits.
         self._carried: dict[Part, None] = {}
@@ -62,8 +72,7 @@ class CommitLog:
 
     def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
         """Make what all slots have written the last commit."""
-        most = max(CARRIED, CARRIED_STARTS * len(self._slots))
-        acked = (*list(self._carried)[-most:], *(part for one in written for part in one.acked))
+        acked = (*self._carried_on(), *(part for one in written for part in one.acked))
         manifest = Manifest(
             self._topology,
             txid,
@@ -74,6 +83,15 @@ class CommitLog:
             {SLOTS: [[list(task) for task in tasks] for tasks in self._slots], **self._keying.to_plain()},
         )
         self._store.commit(manifest)
+
+    def _carried_on(self) -> list[Part]:
+        """What stays with the next commit: not all, but all that is known of spouts that are not there now."""
+        most = max(CARRIED, CARRIED_STARTS * len(self._slots))
+        left = max(0, len(self._carried) - most)
+        return [part for number, part in enumerate(self._carried) if number >= left or self._is_of_others(part)]
+
+    def _is_of_others(self, part: Part) -> bool:
+        return self._spouts is not None and any(task.component not in self._spouts for task in part.tasks)
 
     def begin(self) -> None:
         """Raise a `CheckpointError` while no slot may write for the next commit: the last one was not made, maybe."""

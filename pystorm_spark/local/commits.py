@@ -37,7 +37,7 @@ class LocalCommits:
         self._files = files
         store = CheckpointStore(files, name, allow_older=plan.conf[OLDER_KEY])
         keying = Keying(plan.conf[HASH_KEY], plan.keyed_bolts)
-        self._log = CommitLog(store, name, [plan.durable_tasks(0)], keying)
+        self._log = CommitLog(store, name, [plan.durable_tasks(0)], keying, plan.committed_spouts)
         self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self._clock = clock
         self._give_up = give_up

@@ -46,7 +46,8 @@ class Checkpoint:
             check_holder=place.check_lock,
             is_fenced=self._desk is not None,  # the system's lock ends with its driver, that of a URI may end before
         )
-        self._log = CommitLog(store, name, slots, Keying(plan.conf[HASH_KEY], plan.keyed_bolts))
+        keying = Keying(plan.conf[HASH_KEY], plan.keyed_bolts)
+        self._log = CommitLog(store, name, slots, keying, plan.committed_spouts)
 
     @property
     def txid(self) -> int:

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from pystorm_spark.checkpoint.commit_log import CommitLog
+from pystorm_spark.checkpoint.commit_log import CARRIED, CommitLog
 from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, sealed
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.manifest import MAGIC, Manifest
+from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
 from pystorm_spark.checkpoint.store import CheckpointStore
@@ -385,6 +386,31 @@ def test_what_a_dead_slot_has_left_behind_is_removed_and_no_other_file(files):
     log.forget(1)
     kept = sorted(re.sub("-[0-9a-f]{8}.part", "", name) for name in files.names() if name.endswith(".part"))
     assert kept == ["state-1-0", "state-1-1", "state-2-0"]
+
+
+def run_once(files, spouts, txids):
+    """One run of a topology with these spouts; {spout: what it begins with}."""
+    log = CommitLog(CheckpointStore(files, "words"), "words", [[A]], spouts=spouts)
+    side = SlotCheckpoint(files, 0, log.assignment(0), ValueCodec())
+    begun = side.acked(spouts)
+    for txid in txids:
+        acked = {TaskKey(spout, 0): f"{spout} {txid}".encode() for spout in spouts}
+        log.commit(txid, [side.write(txid, {A: b"\x90"}, acked, is_full=True)], {})
+        side.settle()
+    return begun
+
+
+def test_what_is_committed_of_a_spout_that_is_taken_out_is_known_when_it_comes_back():
+    files = MemoryFiles()
+    run_once(files, ["rows", "others"], [1, 2])
+    for txid in range(3, 3 + 2 * CARRIED):
+        run_once(files, ["others"], [txid])
+    found = run_once(files, ["rows", "others"], [])
+    assert found["rows"] == [b"rows 2"]
+    assert len(found["others"]) == CARRIED + 2  # with those that are in one part with the others
+    for txid in range(3 + 2 * CARRIED, 3 + 4 * CARRIED):
+        begun = run_once(files, ["rows", "others"], [txid])
+    assert len(begun["rows"]) == CARRIED + 1
 
 
 def test_a_part_that_was_written_before_another_could_not_be_is_given_up(files, monkeypatch):
