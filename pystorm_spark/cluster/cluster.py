@@ -104,6 +104,7 @@ class Cluster(ABC, Generic[R]):
         """
         running = self._find(name)
         check_wait(wait_secs)
+        running.refuse_own_thread("rebalanced")
         workers = {} if num_workers is None else {"topology.workers": num_workers}
         conf = resolve({**running.conf, **workers})
         before = running.become(REBALANCING)
@@ -183,10 +184,16 @@ class Cluster(ABC, Generic[R]):
         running.become(KILLED)
         try:
             running.end()
-        finally:
-            with self._lock:
-                if self._running.get(running.name) is running:
-                    del self._running[running.name]
+        except BaseException:
+            self._forget(running)
+            raise
+        if running.ended.is_set():  # else its own code has killed it: it ends, and is buried, after that
+            self._forget(running)
+
+    def _forget(self, running: R) -> None:
+        with self._lock:
+            if self._running.get(running.name) is running:
+                del self._running[running.name]
 
     def _all(self) -> list[R]:
         with self._lock:

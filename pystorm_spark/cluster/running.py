@@ -87,6 +87,9 @@ class RunningTopology(TopologyHandle):
         self.become(INACTIVE)
         self.apply_status()
 
+    def refuse_own_thread(self, what: str) -> None:
+        """Raise a `StormError` if the topology's own code calls, and would wait for itself to be `what`."""
+
     @property
     @abstractmethod
     def conf(self) -> Mapping[str, Any]:
@@ -106,7 +109,10 @@ class RunningTopology(TopologyHandle):
 
     @abstractmethod
     def end(self) -> None:
-        """Close all tasks and let go of everything; a topology that has ended stays as it is."""
+        """Close all tasks and let go of everything; a topology that has ended stays as it is.
+
+        Where the topology's own code calls it, that has to return first: it ends after that.
+        """
 
     @abstractmethod
     def info(self) -> TopologyInfo:

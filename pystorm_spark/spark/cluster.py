@@ -99,6 +99,8 @@ class SparkCluster(Cluster[SparkTopology]):
         return make_plan(topology, conf, storm_id, slots)
 
     def shutdown(self) -> None:
+        for running in self._all():
+            running.refuse_own_thread("shut down")
         try:
             with Patience(lambda: None), self._made:
                 super().shutdown()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from functools import partial
+from threading import get_ident
 from typing import Any, ClassVar
 
 from pystorm_spark.errors import CheckpointError, SlotLostError, StormError
@@ -66,6 +67,7 @@ class Driver(Slots):
         self._retry_at = -math.inf  # when it is tried again
         self._awaits_replay = False  # what it was to hold was taken back, and is played again
         self._rest_until = math.inf  # how long it waits for what is in flight
+        self._looping: int | None = None  # the thread of the loop, while a batch runs
         self._job = 0
         self._failing_since: float | None = None  # since when no exchange has come to its end
         self._exchanges = FEWEST_EXCHANGES
@@ -132,8 +134,19 @@ class Driver(Slots):
 
     # The loop; called in the thread of foreachBatch.
 
+    def is_own_thread(self) -> bool:
+        """Whether the loop calls: the `write` of a sink does something that must not wait for the loop."""
+        return get_ident() == self._looping
+
     def batch(self) -> None:
         """Exchange for about the commit interval, once there is something to exchange, and commit."""
+        self._looping = get_ident()
+        try:
+            self._batch()
+        finally:
+            self._looping = None
+
+    def _batch(self) -> None:
         began: float | None = None
         epoch, commits = self.epoch, self._commits
         try:

@@ -202,7 +202,18 @@ class SparkTopology(RunningTopology):
                 driver.unfinished,
             )
 
+    def refuse_own_thread(self, what: str) -> None:
+        if self.run.driver.is_own_thread():
+            raise StormError(
+                f"topology {self.name!r} cannot be {what} by the write of one of its sinks, for which that would wait: "
+                "do it in another thread; kill_topology is allowed"
+            )
+
     def end(self) -> None:
+        if self.run.driver.is_own_thread():  # a sink's `write` asks for it, and must return first
+            self.status = KILLED
+            threading.Thread(target=self.end, name=f"pystorm-{self.name}-end", daemon=True).start()
+            return
         with Patience(self.hurry), self._changing:
             if self.ended.is_set():
                 return

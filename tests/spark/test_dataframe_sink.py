@@ -155,6 +155,37 @@ def test_a_sink_that_replaces_what_its_batch_wrote_has_every_row_once(cluster, j
     assert tries[:2] == [0, 0]
 
 
+def test_a_write_may_kill_its_topology_and_is_committed_first(cluster, journal, caplog):
+    def write(df, batch_id):
+        written.extend(row.number for row in df.collect())
+        cluster.kill_topology("killed")
+
+    written = []
+    topology = sinking(100, journal, write, rate=50)
+    conf = {**TWO_SLOTS, "topology.max.spout.pending": 20, "topology.state.guarantee": "exactly-once"}
+    handle = cluster.submit_topology("killed", conf, topology)
+    assert handle.await_termination(timeout=60)
+    assert written
+    assert sorted(written) == acked(journal)
+    assert cluster.list_topologies() == []
+    assert "without its last commit" not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("what", ["rebalanced", "shut down"])
+def test_a_write_that_would_wait_for_itself_is_refused(cluster, journal, what):
+    def write(df, batch_id):
+        try:
+            cluster.rebalance("waits") if what == "rebalanced" else cluster.shutdown()
+        except StormError as exc:
+            refused.append(str(exc))
+
+    refused = []
+    cluster.submit_topology("waits", TWO_SLOTS, sinking(10, journal, write))
+    wait_until(lambda: acked(journal) == list(range(10)))
+    assert f"topology 'waits' cannot be {what} by the write of one of its sinks" in refused[0]
+
+
 def test_a_write_that_raises_is_called_again_with_the_same_rows_and_id(cluster, journal):
     written = Written(failures=2)
     cluster.submit_topology("again", TWO_SLOTS, sinking(10, journal, written))
