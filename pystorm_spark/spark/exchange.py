@@ -10,6 +10,7 @@ import gc
 import struct
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import IO, Any
@@ -129,7 +130,10 @@ class Chains:
         chain = self._made(order, exchanges)
         following = replace(order, job=order.job + 1)
         self._next = following, exchanges, self._maker.submit(make_chain, self._sc, following, exchanges)
-        return dict(chain.collect())
+        try:
+            return dict(chain.collect())
+        finally:
+            self._maker.submit(forget_shuffles, chain)
 
     def _made(self, order: Order, exchanges: int) -> RDD[Any]:
         made, self._next = self._next, None
@@ -157,6 +161,12 @@ def make_chain(sc: SparkContext, order: Order, exchanges: int) -> RDD[Any]:
     rdd = rdd.mapPartitionsWithIndex(Visit(order, exchanges, is_last=True))
     rdd._jrdd  # noqa: B018 - made when it is first asked for
     return rdd
+
+
+def forget_shuffles(chain: RDD[Any]) -> None:
+    """Have Spark remove the files of a chain that is not run again: it would when the JVM's garbage is collected."""
+    with suppress(*SPARK_ERRORS):  # the session may have ended before
+        chain._jrdd.rdd().cleanShuffleDependencies(False)
 
 
 def _shuffled(keyed: RDD[Any], jvm: Any, partitioner: Any, serializer: Any) -> RDD[Any]:

@@ -32,6 +32,7 @@ def spark(tmp_path_factory):
         # The quick compiler alone: it is the better one for some minutes of many things that are done a few times.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.unix.domain.socket.dir": sockets,
+        "spark.local.dir": str(tmp_path_factory.mktemp("local")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         **json.loads(os.environ.get(SETTINGS, "{}")),
     }
