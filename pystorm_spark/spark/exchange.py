@@ -7,8 +7,9 @@ slot, and takes what the slot has ready. A parcel is the frames from one slot to
 from __future__ import annotations
 
 import gc
+import select
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.wire import MISSED, Address, Connection, WireError, connect
 from pystorm_spark.spark.worker_python import renew_workers
 
+# Where the other side alone has closed a connection, Linux tells only if it is asked for it.
+CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP
 TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
 
 _connections: dict[Address, Connection] = {}  # of this Python worker, which Spark uses again and again
@@ -194,7 +197,7 @@ def ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[A
         if connection is None and not fresh:
             continue
         try:
-            connection = connection or connect(address, token)
+            connection = connection or _connect(address, token)
             connection.send(request)
             status, _, answer = connection.receive()
         except WireError:
@@ -202,3 +205,20 @@ def ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[A
         _connections[address] = connection
         return status, answer
     return "lost", []
+
+
+def _connect(address: Address, token: bytes) -> Connection:
+    """A connection to a slot that there is none to yet; those to slots that have ended are closed meanwhile."""
+    with suppress(OSError):  # which says nothing of this one
+        for other in _ended(_connections):
+            _connections.pop(other).close()
+    return connect(address, token)
+
+
+def _ended(connections: Mapping[Address, Connection]) -> list[Address]:
+    """The connections that the other side has closed."""
+    poller = select.poll()
+    addresses = {connection.fileno(): address for address, connection in connections.items()}
+    for number in addresses:
+        poller.register(number, CLOSED)
+    return [addresses[number] for number, event in poller.poll(0) if event]

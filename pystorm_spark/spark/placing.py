@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +118,28 @@ def _placed(
         wanted = [(slot, found[(first + slot) % len(found)]) for slot in slots]
         placed = pin = _preferring(sc, wanted).mapPartitions(launch).persist(StorageLevel.MEMORY_AND_DISK)
     return {slot: process for slot, process in placed.collect() if process is not None}, pin
+
+
+class Pins:
+    """What keeps the executors that have slots; what keeps none any more is let go."""
+
+    def __init__(self) -> None:
+        self._pins: dict[int, RDD[Started]] = {}  # by slot
+
+    def put(self, slots: Sequence[int], pin: RDD[Started]) -> None:
+        """Keep the executors on which `slots` have been placed, in the place of those on which they were before."""
+        before = set(self._pins.values())
+        self._pins.update(dict.fromkeys(slots, pin))
+        self._let_go(before - set(self._pins.values()))
+
+    def remove(self) -> None:
+        pins, self._pins = set(self._pins.values()), {}
+        self._let_go(pins)
+
+    def _let_go(self, pins: Iterable[RDD[Started]]) -> None:
+        with suppress(*SPARK_ERRORS):  # the session may have ended before
+            for pin in pins:
+                pin.unpersist()
 
 
 def _has_lost_worker(exc: BaseException) -> bool:

@@ -37,7 +37,7 @@ class Relief:
         self._seen: tuple[BoltTask | None, int] = (None, 0)  # the batch that was being executed at the last look
         self._seen_since = 0.0
         self._has_warned = False
-        self._has_work: dict[int, threading.Event] = {}  # by thread
+        self._has_work: dict[int, threading.Event] = {}  # by thread, until it serves its bolt
 
     def take_over(self) -> bool:
         """Make the calling thread the one that turns the slot, if the one that does is held up; whether it is."""
@@ -78,7 +78,7 @@ class Relief:
         """
         task.is_apart = False  # what the thread was held up by is done
         slow_at = self._now()
-        has_work = self._has_work[get_ident()]
+        has_work = self._has_work.pop(get_ident())
         while goes_on():
             if task.inbox or task.backlog:
                 began = self._now()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import os
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from pystorm_spark.checkpoint.commit_log import refuse_loss
@@ -35,7 +33,7 @@ from pystorm_spark.spark.exchange import Chains, Order
 from pystorm_spark.spark.fed_spout import FedSpout
 from pystorm_spark.spark.feeding import Feeder, Stopped
 from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, Started, await_executors, home, log_level, place, reason
+from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, Pins, await_executors, home, log_level, place, reason
 from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.session import driver_hosts, is_local
 from pystorm_spark.spark.sinking import Sinks
@@ -95,7 +93,7 @@ class Run:
             if isinstance(spec.component, FedSpout)
         }
         self._chains = Chains(session.sparkContext)
-        self._pins: list[RDD[Started]] = []  # what keeps executors that have slots
+        self._pins = Pins()
         self._processes: dict[int, ProcessId] = {}  # of slots on this machine
         self._first = random.randrange(1 << 16)  # not all topologies begin with the same executor
         self._asked = itertools.count(1)
@@ -141,7 +139,7 @@ class Run:
         started, pin = place(self._session.sparkContext, self._launch, slots, self._first)
         self._processes.update(started)
         if pin is not None:
-            self._pins.append(pin)
+            self._pins.put(slots, pin)
 
     def has_lost(self, slots: list[int]) -> bool:
         processes = [self._processes.get(slot) for slot in slots]
@@ -305,9 +303,7 @@ class Run:
         self._control.await_end(starting, START_SECS)
         self._control.close()
         self._chains.close()
-        with contextlib.suppress(*SPARK_ERRORS):  # the session may have ended before
-            for pin in self._pins:
-                pin.unpersist()
+        self._pins.remove()
         for link in self._links():
             self._keep_counts(link)
         if self._folder is not None:

@@ -22,8 +22,8 @@ class Turners:
     ) -> None:
         self._step, self._rest, self._crash = step, rest, crash
         self._stopping = threading.Event()
-        self._took_over: list[threading.Thread] = []
-        self._calls_began: dict[int, float] = {}  # {thread: when it called user code}, 0 when it has returned
+        self._took_over: list[threading.Thread] = []  # those that live
+        self._calls_began: dict[int, float] = {}  # {thread: when it called user code} until it has returned
 
     def stop(self) -> None:
         """Have all threads end after what they are at."""
@@ -38,16 +38,20 @@ class Turners:
             self._look_out(relief)
         self._work(relief)
         self._stopping.wait()
-        for thread in self._took_over:
-            thread.join()
+        while threads := list(self._took_over):
+            for thread in threads:
+                thread.join()
 
     def note_call(self, began: float) -> None:
         """The calling thread is about to call user code, or has returned from it, which is 0."""
-        self._calls_began[get_ident()] = began
+        if began:
+            self._calls_began[get_ident()] = began
+        else:
+            self._calls_began.pop(get_ident(), None)
 
     def longest_call(self) -> tuple[int, float] | None:
         """The thread that has been in user code for the longest time, and since when."""
-        calls = [(began, thread) for thread, began in list(self._calls_began.items()) if began]
+        calls = [(began, thread) for thread, began in list(self._calls_began.items())]
         if not calls:
             return None
         began, thread = min(calls)
@@ -62,8 +66,11 @@ class Turners:
             if self._stopping.wait(LOOK_SECS):
                 return
         self._took_over.append(threading.current_thread())
-        self._look_out(relief)
-        self._work(relief)
+        try:
+            self._look_out(relief)
+            self._work(relief)
+        finally:
+            self._took_over.remove(threading.current_thread())
 
     def _work(self, relief: Relief | None) -> None:
         try:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pystorm_spark.spark.placing import START, reason
+from pystorm_spark.spark.placing import START, Pins, reason
 from pystorm_spark.spark.session import driver_hosts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,3 +91,26 @@ def test_the_driver_listens_at_the_address_that_spark_gives_it_and_never_at_all(
     session = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: settings))
 
     assert driver_hosts(session) == (listens_at, "driver.example")
+
+
+class Pin:
+    """What stands for the blocks of one placing job."""
+
+    is_there = True
+
+    def unpersist(self):
+        self.is_there = False
+
+
+def test_what_keeps_executors_is_let_go_when_all_its_slots_are_elsewhere():
+    pins, made = Pins(), [Pin() for _ in range(4)]
+    pins.put([0, 1], made[0])
+    pins.put([1], made[1])
+    pins.put([1], made[2])
+    assert [pin.is_there for pin in made[:3]] == [True, False, True]
+
+    pins.put([0], made[3])
+    assert [pin.is_there for pin in made] == [False, False, True, True]
+
+    pins.remove()
+    assert not any(pin.is_there for pin in made)

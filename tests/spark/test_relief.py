@@ -66,6 +66,21 @@ class Gated(Bolt):
         self.collector.ack(tup)
 
 
+class Lingering(Bolt):
+    """Takes long each time."""
+
+    outputs = ("number",)
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.threads = []
+
+    def execute(self, tup):
+        self.threads.append(threading.get_ident())
+        threading.Event().wait(4 * SLOW_SECS)
+        self.collector.ack(tup)
+
+
 class Chatty(Bolt):
     """Is in the engine's code most of the time, and takes long all the same."""
 
@@ -115,7 +130,8 @@ class Turned:
         self.slot.active = True
         self.errors = []
         self.turners = Turners(self.slot.turn, lambda idle_turns: time.sleep(0.001), self.errors.append)
-        self.first = threading.Thread(target=self.turners.run, args=(Relief(self.slot, SLOW_SECS),))
+        self.relief = Relief(self.slot, SLOW_SECS)
+        self.first = threading.Thread(target=self.turners.run, args=(self.relief,))
         self.first.start()
 
     def user(self, component):
@@ -195,6 +211,19 @@ def test_a_bolt_that_is_quick_again_goes_back_to_the_others(turned, monkeypatch)
     wait_until(lambda: len(set(slow.threads)) == 2)
     goes_on(slot.user("slow-numbers"))
     assert not slot.slot._aside
+
+
+def test_nothing_is_kept_of_threads_that_have_stayed_with_a_bolt(turned, monkeypatch):
+    monkeypatch.setattr(relief_module, "QUICK_SECS", 0.0)
+    slot = turned(Lingering(), count=8)
+    slow, turners = slot.user("slow"), slot.turners
+    wait_until(lambda: len(slot.user("slow-numbers").acked) == 8)
+
+    assert len(set(slow.threads)) >= 2
+    # The one that turns the slot now is the last one that took it over.
+    wait_until(lambda: len(turners._took_over) == 1, secs=10)
+    wait_until(lambda: not slot.relief._has_work, secs=10)
+    assert set(turners._calls_began) <= {turners._took_over[0].ident}
 
 
 def test_a_bolt_that_is_busy_with_the_engine_loses_and_repeats_nothing(turned):
