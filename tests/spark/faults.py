@@ -4,6 +4,7 @@ import functools
 import os
 import signal
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -72,15 +73,15 @@ class LosesShuffles(Faulty):
 
 
 def put_in(monkeypatch, kind, folder, times=3):
-    """Let the next exchanges go wrong; what is returned counts the calls on slots that were made again."""
+    """Let the next exchanges go wrong; what is returned tells, of the calls on slots made again, which of its chain."""
     folder.mkdir()
     monkeypatch.setattr(exchange, "Visit", functools.partial(kind, folder=str(folder), times=times))
 
-    def count():
-        visits = [path.name.rpartition("-")[0] for path in folder.glob("visit-*")]
-        return len(visits) - len(set(visits))
+    def again():
+        visits = Counter(path.name.rpartition("-")[0] for path in folder.glob("visit-*"))
+        return {int(visit.split(", ")[2]) for visit, count in visits.items() if count > 1}
 
-    return count
+    return again
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def test_tasks_that_spark_runs_again_lose_and_repeat_nothing(cluster, journal, t
     cluster.submit_topology("again", conf, steady(200, journal, rate=20))  # outlasts faults that hit empty exchanges
     wait_until(lambda: len(journal.noted("acked")) >= 200)
 
-    assert run_again() >= 1
+    assert kind.at in run_again()  # where shuffles are lost, in the stage before the one that failed to fetch
     assert journal.noted("failed") == []
     assert sorted(map(int, journal.noted("executed"))) == list(range(200))
     assert len(set(journal.noted("prepared"))) == 2

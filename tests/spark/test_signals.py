@@ -176,6 +176,21 @@ def test_the_second_signal_ends_a_script_whose_components_take_long_to_close(scr
 
 
 @pytest.mark.spark
+def test_a_second_signal_when_all_is_closed_and_the_script_about_to_end_leaves_nothing(script):
+    script.start(CLUSTER)
+    script.reaches("acked")
+    folders = list((script.folder / "t").glob("pystorm-*"))
+    script.tell(TERM)
+    wait_until(lambda: not all(folder.exists() for folder in folders))
+
+    script.tell(TERM)
+    out = script.end()
+
+    assert script.process.returncode in (TERMINATED, -TERM), out
+    assert "Traceback" not in out
+
+
+@pytest.mark.spark
 def test_a_kill_that_is_interrupted_is_ended_first(script):
     script.start(KILL, cleanup=2)
     script.reaches("cleaning", 2)
