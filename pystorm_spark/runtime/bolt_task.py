@@ -10,12 +10,12 @@ from threading import get_ident
 from typing import Any
 
 from pystorm_spark.core import compiled, laid_out
-from pystorm_spark.errors import SerializationError, SlotLostError, in_words
+from pystorm_spark.errors import SerializationError, SlotLostError, StormError, in_words
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
-from pystorm_spark.runtime.workshop import Workshop
+from pystorm_spark.runtime.workshop import LATER, Workshop
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -286,8 +286,10 @@ class BoltTask(Task):
 
     def _execute_watched(self, batch: list[Tuple]) -> None:
         for tup in batch:
-            if self.shop.before is not None:
-                self.shop.before(self, tup)
+            why = self.shop.before(self, tup) if self.shop.before is not None else None
+            if why is not None:
+                self._leave_out(tup, why)
+                continue
             if self.debug:
                 log.info("%s:%d executes %r", self.component_id, self.task_id, tup)
             began = self.clock.monotonic()
@@ -296,6 +298,8 @@ class BoltTask(Task):
                 info = BoltExecuteInfo(tup, self.task_id, 1000 * (self.clock.monotonic() - began))
                 for hook in self.task_hooks:
                     self.guard(hook.bolt_execute, "bolt_execute of a hook", info)
+        if self.shop.before is not None:
+            self.shop.before(self, None)  # the last tuple is done
 
     def _failed(self, tup: Tuple, exc: BaseException) -> None:
         self.report(exc, tup, "execute")
@@ -303,6 +307,19 @@ class BoltTask(Task):
             raise SlotCrash(self.component_id, self.task_id, tup, exc)
         if tup._tree is not SETTLED:
             self.collector.fail(tup)
+
+    def _leave_out(self, tup: Tuple, why: str) -> None:
+        """Do not execute a tuple: put it off, or have it fail."""
+        self.stats.executed -= 1  # it is counted with its batch
+        if why is LATER:
+            self.shop.put_off.append((self, tup))
+            return
+        try:
+            raise StormError(why)
+        except StormError as exc:  # being handled, it is the reason that goes home with the fail
+            self.report(exc, tup, "execute, which was not called,")
+            if tup._tree is not SETTLED:
+                self.collector.fail(tup)
 
     def _ticks_in(self, batch: list[Tuple]) -> int:
         if not self._ticks:

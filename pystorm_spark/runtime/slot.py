@@ -186,6 +186,7 @@ class Slot:
         self.shop.run_posted()  # by threads, before this: it is dropped with the rest
         self.arrivals.clear()
         self.outbox.clear()
+        self.shop.put_off = [(task, tup) for task, tup in self.shop.put_off if tup._tree is UNTRACKED]
         self.resting = False
         if not self.is_open:
             return  # nobody has been prepared who could go back
@@ -354,7 +355,8 @@ class Slot:
 
     def is_at_work(self) -> bool:
         """Whether there is something that shows in no count yet: frames to be taken, or the work of other threads."""
-        return self.outbox.has_frames() or self.shop.has_posted() or any(task.is_apart for task in self.bolts)
+        is_apart = any(task.is_apart for task in self.bolts)
+        return is_apart or self.outbox.has_frames() or self.shop.has_posted() or bool(self.shop.put_off)
 
     def work_done(self) -> int:
         """How many tuples the spouts have emitted and the bolts have executed."""
@@ -364,9 +366,18 @@ class Slot:
         """Have `wake` called when another thread has given the slot something to do."""
         self.shop.wake = wake
 
-    def before_calls(self, tell: Callable[[Task, Tuple | None], None] | None) -> None:
-        """Have `tell` called before each `open`, `prepare` and `execute`, and before a spout is called; or None."""
+    def before_calls(self, tell: Callable[[Task, Tuple | None], str | None] | None) -> None:
+        """Have `tell` called before each `open`, `prepare` and `execute`, and before a spout is called; or None.
+
+        Where it says why not, a tuple is not executed, and fails; or is put off, if it says `LATER`.
+        """
         self.shop.before = tell
+
+    def bring_forward(self) -> None:
+        """Queue what was put off."""
+        put_off, self.shop.put_off = self.shop.put_off, []
+        for task, tup in put_off:
+            task.inbox.append(tup)
 
     # Ending.
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pystorm_spark.runtime.task import Task
 
 
+LATER = "later"  # why a tuple is not executed now
+
+
 @laid_out
 class Workshop:
     """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
@@ -35,6 +38,7 @@ class Workshop:
         "lock",
         "now",
         "outbox",
+        "put_off",
         "resting",
         "running",
         "taken_back",
@@ -52,9 +56,8 @@ class Workshop:
         self.running: Task | None = None  # whose component is being called
         self.now = 0.0  # when the last look at the clock was taken between two bolts
         self.wake: Callable[[], None] = lambda: None
-        self.before: Callable[[Task, Tuple | None], None] | None = (
-            None  # told of calls of user code, see `before_calls`
-        )
+        self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
+        self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
         self.resting = False  # until a commit: nothing new shall begin
         self.taken_back = 0  # how often all that was not committed was undone, with exactly-once

@@ -39,6 +39,7 @@ class SlotLink:
         self.full: list[str] = []  # components of which it has more than it can take
         self.is_at_work = False  # has frames for other slots, or a thread beside its own
         self.doing = ""  # which call of user code it is about to make, where it tells
+        self.executing: dict[int, str] = {}  # {thread: the tuple that it is about to execute, as `Announcer` knows it}
         self.epoch = 0  # in which it was started
         self.state = "starting"  # then ready, then stopped, failed, lost or surplus
         self.reason = ""
@@ -191,6 +192,7 @@ class Control:
             return
         if message["kind"] == "doing":
             link.doing = message["what"]
+            link.executing[message["thread"]] = message["key"]
             return
         if message["kind"] == "full":
             link.full = message["full"]
@@ -201,6 +203,7 @@ class Control:
             link.is_at_work, link.full = message["is_at_work"], message["full"]
         if message["kind"] == "crashed":
             link.doing = ""  # its reason says all
+            link.executing = {}
         self._listener.on_message(link, message)
         if message["kind"] == "hung":
             self._logs.put(logging.ERROR, f"slot {link.slot} hangs: {link.reason}\n{message['stacks']}")

@@ -16,6 +16,7 @@ from pystorm_spark.errors import CheckpointError, SlotLostError, StormError
 from pystorm_spark.spark.commit_round import CommitRound, Keeper
 from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.exchange import Order
+from pystorm_spark.spark.poison import Poison
 from pystorm_spark.spark.slots import START_SECS, Changes, Engine, Handler, Running, Slots
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Driver(Slots):
         changed: Changes | None = None,
         keeper: Keeper | None = None,
         drain_secs: float = math.inf,
+        poison_deaths: int = 0,
     ) -> None:
         super().__init__(slots, engine, silence_secs, start_secs, changed, drain_secs)
         self.error: BaseException | None = None
@@ -51,6 +53,8 @@ class Driver(Slots):
         self._max_restarts = max_restarts
         self._with_frames: set[int] = set()
         self._deaths = dict.fromkeys(range(slots), 0)  # since the last commit, or batch that the slot lived through
+        self.poison = Poison(poison_deaths)
+        self._explained: set[int] = set()  # slots whose death was by a tuple that is not executed again
         self._keeper = keeper  # of commits, where there is state to be committed
         self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
         self._round: CommitRound | None = None  # the commit that is being made
@@ -89,11 +93,19 @@ class Driver(Slots):
     def _on_broken(self, link: SlotLink, message: dict[str, Any]) -> None:
         self._broken = True
 
+    def _on_outlived(self, link: SlotLink, message: dict[str, Any]) -> None:
+        self.poison.note_survival(message["key"])
+
+    def _note_death(self, link: SlotLink) -> None:
+        if self.poison.note_death(link.executing.values()):
+            self._explained.add(link.slot)
+
     _HANDLERS: ClassVar[dict[str, Handler]] = {
         **Slots._HANDLERS,
         "frames": _on_frames,
         "uncommitted": _on_uncommitted,
         "broken": _on_broken,
+        "outlived": _on_outlived,
     }
 
     # Called by the cluster.
@@ -147,7 +159,8 @@ class Driver(Slots):
             self._looping = None
 
     def _batch(self) -> None:
-        began: float | None = None
+        # Slots that are careful shall not stay so until there is something to move.
+        began = self._changed.monotonic() if any(map(self.has_died, self.slots)) else None
         epoch, commits = self.epoch, self._commits
         try:
             while not self._ending and not self._is_over(began, commits):
@@ -189,9 +202,10 @@ class Driver(Slots):
 
     def _forgive_deaths(self) -> None:
         """All slots have come on: the next death of each is the first one in a row."""
-        for slot in filter(self.has_died, self.slots):
-            if (link := self.slots[slot]) is not None:
-                link.tell("calm")
+        if any(map(self.has_died, self.slots)):
+            for slot, link in self.slots.items():
+                if link is not None and (self.poison.is_known or self.has_died(slot)):
+                    link.tell("calm")
         self._deaths = dict.fromkeys(self._deaths, 0)
 
     def _is_over(self, began: float | None, commits: int) -> bool:
@@ -386,6 +400,7 @@ class Driver(Slots):
         with self._changed:
             lost, self._lost = self._lost, {}
             self._go_on_to_finish(bool(lost))
+            explained, self._explained = self._explained, set()
             self.epoch += 1
             self._job = 0
             self._with_frames.clear()
@@ -395,13 +410,15 @@ class Driver(Slots):
             self._broken = self._uncommitted = self._urgent = False
             self._round = None
         for slot, why in lost.items():
-            self._deaths[slot] += 1
+            self._deaths[slot] = 1 if slot in explained else self._deaths[slot] + 1  # it does not go on like that
             if self._deaths[slot] > self._max_restarts:
                 times = f" {self._deaths[slot]} times in a row; the last time" if self._max_restarts else ""
                 raise SlotLostError(f"slot {slot} died{times}: {why}")
             log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
             if self._keeper is not None:
                 self._keeper.forget(slot)
+        if lost and self.poison.is_known:
+            self._warn_of_poison()
         committed = self._keeper.txid if self._keeper is not None else 0
         acked = self._keeper.acked() if self._keeper is not None and lost else None
         self._ask_all("reset", epoch=self.epoch, committed=committed, acked=acked)
@@ -428,6 +445,13 @@ class Driver(Slots):
             self._end_finish("all that was not committed was taken back")
         else:
             self._awaits_replay |= self._finishing and takes_back
+
+    def _warn_of_poison(self) -> None:
+        """What has killed a slot may come to another one next time: all of them tell what they are about to do."""
+        for link in self.slots.values():
+            if link is not None:
+                link.tell("poison", **self.poison.told())
+        self.be_careful()
 
 
 def _first_line(exc: Exception) -> str:

@@ -84,6 +84,7 @@ class Run:
             start_secs=self._start_secs,
             keeper=self._checkpoint,
             drain_secs=2.0 * plan.conf["topology.message.timeout.secs"],
+            poison_deaths=plan.conf["topology.poison.deaths"],
         )
         self._launch = self._launch_from(parent)
         by_ids = plan.committed_spouts if plan.conf["topology.state.guarantee"] == "exactly-once" else ()
@@ -199,6 +200,7 @@ class Run:
             "plan": self._pickled,
             "start_secs": self._start_secs,
             "careful": self.driver.has_died(link.slot),
+            "poison": self.driver.poison.told(),
             "checkpoint": self._checkpoint.assignment(link.slot) if self._checkpoint is not None else None,
             **self.driver.admit(link),
         }

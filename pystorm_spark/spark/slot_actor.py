@@ -138,10 +138,18 @@ class SlotActor:
         state = self.state
         self._later(lambda: state.read(message["component"], message["key"], message["asked"]))
 
+    def _on_poison(self, message: dict[str, Any]) -> None:
+        """What has ended the process of a slot is not to be executed again."""
+        self._announcer.note_poison(message["suspects"], message["condemned"])
+        self._later(self._set_announcer)
+
+    def _set_announcer(self) -> None:
+        self.slot.before_calls(self._announcer.announce if self._announcer.is_needed() else None)
+
     def _on_careful(self, message: dict[str, Any]) -> None:
-        """The slot has died before, maybe as another process: it tells from now on what it is about to do."""
+        """A slot has died before, maybe this one as another process: tell from now on what is about to be done."""
         self._announcer.is_careful = True
-        self._later(lambda: self.slot.before_calls(self._announcer.announce))
+        self._later(self._set_announcer)
 
     def _on_calm(self, message: dict[str, Any]) -> None:
         """The slot has lived through a batch: it need not tell any more what it is about to do."""
@@ -163,6 +171,7 @@ class SlotActor:
         "prepare": _on_commit_step,
         "commit": _on_commit_step,
         "read": _on_read,
+        "poison": _on_poison,
         "careful": _on_careful,
         "calm": _on_calm,
     }
@@ -193,7 +202,7 @@ class SlotActor:
         self.tell("done", asked=asked)
 
     def _calm_down(self) -> None:
-        self.slot.before_calls(None)
+        self._set_announcer()
         self._announcer.say("")
 
     # Life.
@@ -203,6 +212,7 @@ class SlotActor:
         self.epoch = assignment["epoch"]
         self.start_limit = assignment["start_secs"]
         self._announcer.is_careful = assignment["careful"]
+        self._announcer.note_poison(**assignment["poison"])
         self._begin_start()
 
     def load(self, assignment: dict[str, Any]) -> bool:
@@ -241,6 +251,7 @@ class SlotActor:
         pickled_plan, components, self._execute_limit = cloudpickle.loads(pickled)
         plan = load_plan(pickled_plan, components)
         self.slot = Slot(plan, self.number, components, self._clock, self._rng)
+        self._announcer.puts_off = self.slot.commits is None or not self.slot.commits.is_exactly_once
         self.rows = RowTasks(self.slot, self.tell)
         if checkpoint is not None:
             files = self._process.checkpoint_files(checkpoint["place"], checkpoint["is_handed"])
@@ -265,8 +276,8 @@ class SlotActor:
         self.call_limit = self._execute_limit
         self._process.note_call(0.0)
         self.is_starting = False
-        if not self._announcer.is_careful:
-            self.slot.before_calls(None)
+        self._announcer.is_starting = False
+        self._set_announcer()
 
     def fail_start(self, exc: BaseException) -> None:
         """Tell why the slot cannot start. Called where `exc` is caught, for the traceback."""
@@ -288,6 +299,8 @@ class SlotActor:
             finally:
                 self._process.note_call(0.0)
         busy = self._turn()
+        if self.slot.shop.put_off:
+            self._announcer.look(self.slot, busy)
         if self.state is not None and self.slot.is_open:
             self.state.look()
         if self.slot.outbox.has_frames() and not self._told_frames:

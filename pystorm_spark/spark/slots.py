@@ -151,12 +151,16 @@ class Slots:
             if link.state == "ready" and not self._ending:
                 link.state = "lost"
                 self._lost[link.slot] = link.last_words()
+                self._note_death(link)
             elif link.state == "ready":
                 link.state = "stopped"
             elif link.state == "starting" and self._is_awaited(link):
                 told = f"slot {link.slot} did not start: {link.last_words()}"
                 self._failed_start = self._failed_start or told
             self._changed.notify_all()
+
+    def _note_death(self, link: SlotLink) -> None:
+        """A slot has died that was counted on."""
 
     def refuse(self, reason: str) -> None:
         """A slot that cannot take part: the start fails with `reason`."""

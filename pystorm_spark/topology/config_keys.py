@@ -158,6 +158,7 @@ _OURS = (
     Key(
         "topology.max.replays", 3, _or_null(COUNT_OR_ZERO), "replays of a row before it is a dead letter; null: no end"
     ),
+    Key("topology.poison.deaths", 2, COUNT_OR_ZERO, "deaths by a tuple that then fails unexecuted; 0: never fails so"),
     Key("topology.slot.inbox.max.bytes", 64 * 1024 * 1024, COUNT, "while a slot holds more, spouts that feed it rest"),
     Key("topology.slot.max.restarts", 5, COUNT_OR_ZERO, "deaths in a row without a commit that a slot may die"),
     Key("topology.state.allow.older.commit", False, FLAG, "begin with an older commit where the newest is damaged"),

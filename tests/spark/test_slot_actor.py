@@ -9,7 +9,15 @@ from pystorm_spark.spark.slot_actor import SlotActor
 from pystorm_spark.spark.slot_watch import BEAT_SECS, LEASE_SECS, SlotWatch
 from tests.runtime.slots import HandClock
 
-LOAD = {"epoch": 1, "start_secs": 100.0, "careful": False, "plan": b"no pickle", "checkpoint": None}
+NO_POISON = {"suspects": [], "condemned": []}
+LOAD = {
+    "epoch": 1,
+    "start_secs": 100.0,
+    "careful": False,
+    "poison": NO_POISON,
+    "plan": b"no pickle",
+    "checkpoint": None,
+}
 
 
 class Surroundings:

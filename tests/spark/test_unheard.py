@@ -52,6 +52,7 @@ class StandsStill:
             "plan": self.pickled,
             "start_secs": 600.0,
             "careful": False,
+            "poison": {"suspects": [], "condemned": []},
             "checkpoint": None,
             "epoch": 1,
             "open": True,

@@ -67,6 +67,7 @@ class TestTable:
             ("topology.fall.back.on.pickle", True),
             ("topology.fields.grouping.hash", "stable"),
             ("topology.message.timeout.secs", 30),
+            ("topology.poison.deaths", 2),
             ("topology.slot.inbox.max.bytes", 67108864),
             ("topology.slot.max.restarts", 5),
             ("topology.state.guarantee", "at-least-once"),

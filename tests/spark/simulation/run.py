@@ -168,6 +168,7 @@ class Simulation:
             "plan": self._pickled,
             "start_secs": START_SECS,
             "careful": self.scenario.beats and self.driver.has_died(link.slot),
+            "poison": self.driver.poison.told(),
             "checkpoint": checkpoint,
             **self.driver.admit(link),
         }
