@@ -113,6 +113,29 @@ def test_a_row_that_always_fails_is_a_dead_letter_and_all_others_count_once(spar
     assert "not that one" in letter.error
 
 
+class DiesOnSeven(SlowCount):
+    def execute(self, tup):
+        if tup[0] == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().execute(tup)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_a_row_that_kills_its_slot_every_time_is_a_dead_letter_and_no_other(spark, journal, files, tmp_path, guarantee):
+    checkpoint = tmp_path / "checkpoint"
+    conf = {**CONF, "topology.state.guarantee": guarantee}
+    with SparkCluster(spark, checkpoint) as cluster:
+        cluster.submit_topology("exact", conf, topology(files, journal, DiesOnSeven))
+        wait_until(lambda: committed(checkpoint, "exact") == {0}, secs=240)
+        counts = cluster.read_state("exact", "count")
+
+    assert sorted(counts) == [number for number in range(ROWS) if number != 7]
+    assert set(counts.values()) == {1} or guarantee == "at-least-once"
+    (letter,) = spark.read.json(str(checkpoint / "exact" / "dead-letters" / "rows")).collect()
+    assert letter.row.number == 7
+    assert "is not executed (topology.poison.deaths)" in letter.error
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
