@@ -35,7 +35,7 @@ class Announcer:
         self.is_starting = True
         self.puts_off = True  # not where a commit waits for all that is in flight
         self._is_trying = False  # suspects may be executed
-        self._put_off_at = 0.0
+        self._put_off_at: float | None = None  # since when one waits
         self._tell = tell
         self._said = ""
         self._codec = ValueCodec()
@@ -52,7 +52,7 @@ class Announcer:
     def note_poison(self, suspects: Iterable[str], condemned: Iterable[str]) -> None:
         """These tuples have ended a process; the condemned ones often enough."""
         self._condemned, self._suspects = set(condemned), set(suspects)
-        self._is_trying = False
+        self._is_trying, self._put_off_at = False, None
         self._components = {key.rpartition(":")[0] for key in self._condemned | self._suspects}
 
     def announce(self, task: Task, tup: Tuple | None) -> str | None:
@@ -64,7 +64,6 @@ class Announcer:
         if key in self._condemned:
             return CONDEMNED % key
         if key in self._suspects and self.puts_off and not self._is_trying:
-            self._put_off_at = self._put_off_at or task.clock.monotonic()
             return LATER
         if key in self._suspects:
             self._executing[get_ident()] = key
@@ -75,11 +74,17 @@ class Announcer:
         return None
 
     def look(self, slot: Slot, busy: bool) -> None:
-        """Have what was put off executed, if the slot has nothing else to do, or it has waited for long."""
-        patience = slot.plan.conf["topology.message.timeout.secs"] / PATIENCE
-        is_idle = not busy and not self.is_careful
-        if is_idle or slot.clock.monotonic() - self._put_off_at > patience:
-            self._is_trying, self._put_off_at = True, 0.0
+        """After a turn: have what was put off executed, if there is nothing else to do or it has waited for long."""
+        if not self.is_needed():  # the last suspect was outlived
+            slot.before_calls(None)
+        if not slot.shop.put_off:
+            return
+        now = slot.clock.monotonic()
+        if self._put_off_at is None:
+            self._put_off_at = now
+        has_waited = now - self._put_off_at > slot.plan.conf["topology.message.timeout.secs"] / PATIENCE
+        if has_waited or not (busy or self.is_careful):
+            self._is_trying, self._put_off_at = True, None
             slot.bring_forward()
 
     def say(self, doing: str, key: str = "") -> None:

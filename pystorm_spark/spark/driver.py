@@ -189,6 +189,8 @@ class Driver(Slots):
             raise
         if epoch == self.epoch:
             self._forgive_deaths()
+        if self.poison.has_news:
+            self._tell_poison()
 
     def look_for_silence(self) -> None:
         super().look_for_silence()
@@ -418,7 +420,8 @@ class Driver(Slots):
             if self._keeper is not None:
                 self._keeper.forget(slot)
         if lost and self.poison.is_known:
-            self._warn_of_poison()
+            self._tell_poison()
+            self.be_careful()  # what has killed a slot may come to another one next time
         committed = self._keeper.txid if self._keeper is not None else 0
         acked = self._keeper.acked() if self._keeper is not None and lost else None
         self._ask_all("reset", epoch=self.epoch, committed=committed, acked=acked)
@@ -446,12 +449,12 @@ class Driver(Slots):
         else:
             self._awaits_replay |= self._finishing and takes_back
 
-    def _warn_of_poison(self) -> None:
-        """What has killed a slot may come to another one next time: all of them tell what they are about to do."""
+    def _tell_poison(self) -> None:
+        self.poison.has_news = False
+        told = self.poison.told()
         for link in self.slots.values():
             if link is not None:
-                link.tell("poison", **self.poison.told())
-        self.be_careful()
+                link.tell("poison", **told)
 
 
 def _first_line(exc: Exception) -> str:

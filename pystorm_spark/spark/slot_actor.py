@@ -299,7 +299,7 @@ class SlotActor:
             finally:
                 self._process.note_call(0.0)
         busy = self._turn()
-        if self.slot.shop.put_off:
+        if self.slot.shop.before is not None:
             self._announcer.look(self.slot, busy)
         if self.state is not None and self.slot.is_open:
             self.state.look()

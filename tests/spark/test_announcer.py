@@ -97,6 +97,7 @@ def test_a_suspect_does_not_wait_for_ever(announced):
     announced.announcer.note_poison([announced.key_of()], [])
     before = len(announced.seen())
     announced.execute()
+    announced.look(busy=True)
     announced.mesh.clock.now += 4
     announced.look(busy=True)
     assert announced.seen()[before:] == ["root"]
@@ -109,7 +110,8 @@ def test_a_suspect_is_announced_and_that_it_was_outlived(announced):
     announced.look()
     assert announced.keys() == [key]
     assert ("outlived", {"key": key}) in announced.told
-    assert not announced.announcer.is_needed()
+    announced.look()
+    assert announced.slot.shop.before is None
 
 
 def test_where_commits_wait_for_all_that_is_in_flight_a_suspect_is_executed_at_once(announced):
@@ -161,7 +163,10 @@ def test_a_tuple_is_condemned_by_the_second_death():
 def test_a_tuple_that_was_outlived_is_no_suspect():
     poison = Poison(2)
     poison.note_death(["a"])
+    assert poison.told()["suspects"] == ["a"]
     poison.note_survival("a")
+    assert poison.has_news
+    assert poison.told()["suspects"] == []
     assert not poison.note_death(["a"])
 
 
