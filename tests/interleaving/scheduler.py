@@ -13,6 +13,7 @@ import dis
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
@@ -266,12 +267,12 @@ class Threading:
         return Spawned(self._scheduler, self._scheduler.current())
 
 
+@dataclass(frozen=True)
 class Spawned:
     """A thread that a scheduler runs once it is started."""
 
-    def __init__(self, scheduler: Scheduler, thread: _Thread) -> None:
-        self._scheduler = scheduler
-        self._thread = thread
+    _scheduler: Scheduler
+    _thread: _Thread
 
     def start(self) -> None:
         self._scheduler.start(self._thread)

@@ -458,8 +458,8 @@ UNPICKLING = {  # {module: where the bytes come from}
     "runtime/components.py": "plan and components: the driver, over the slot's control connection",
     "runtime/pickling.py": "values: frames and rows of other slots and of Spark tasks; a checkpoint",
     "runtime/wiring.py": "a copy of what is in this process",
+    "spark/slot_actor.py": "plan and components: the driver, over the slot's control connection",
     "spark/slot_errors.py": "errors: on the driver, from its slots",
-    "spark/slot_process.py": "plan and components: the driver, over the slot's control connection",
     "testing/emissions.py": "tests of this user, over a Unix socket in a private folder",
 }
 

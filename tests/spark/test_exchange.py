@@ -35,7 +35,7 @@ class Answering:
     def __init__(self, folder, host, name):
         server, self.address = listen(folder, host, name)
         self.connections = []
-        self.door = Door(server, TOKEN, self.answer, print)
+        self.door = Door(server, self.address, TOKEN, self.answer, print)
         self.thread = threading.Thread(target=self.door.run)
         self.thread.start()
 
