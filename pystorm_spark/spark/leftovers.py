@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from pystorm_spark.spark.process import ProcessId
+from pystorm_spark.spark.process import ProcessId, process_id
 from pystorm_spark.spark.wire import FOLDER_PREFIX
 
 DRIVER_SECS = 1.0  # for the driver to be gone after its connections
@@ -15,13 +15,15 @@ EXECUTOR_SECS = 3.0  # for the JVM to end after its driver
 
 
 class Leftovers:
-    """The files that would stay behind: `folder` has the slot's socket, `files` is the driver's on this machine."""
+    """The files that would stay behind.
+
+    `folder` has the slot's socket; `files` is the driver's on this machine, with the folders of all its topologies.
+    """
 
     def __init__(
         self, slot: int, folder: Path | None, files: Path | None, executor: ProcessId, driver: ProcessId
     ) -> None:
         self.socket_name = f"slot-{slot}-{os.getpid()}"
-        self._slot = slot
         self._folder = folder
         self._files = files
         self._executor = executor
@@ -42,14 +44,10 @@ class Leftovers:
         return not self._driver.is_alive()
 
     def _remove_files(self, files: Path) -> None:
-        if self._folder is not None:
-            for path in self._folder.glob(f"slot-{self._slot}-*"):
-                path.unlink(missing_ok=True)
-            if any(map(_is_of_the_living, self._folder.glob("slot-*"))):
-                return  # another slot is the last one
-            shutil.rmtree(self._folder, ignore_errors=True)
-            if any(files.glob(f"{FOLDER_PREFIX}*")):
-                return  # another topology of the same driver still has slots
+        # Slots remove their own sockets before they look here: of two that end at once, one sees that it is the last.
+        # A slot that starts has no socket yet. It will find that the driver is gone, and look here, too.
+        if any(map(_is_of_the_living, files.glob(f"{FOLDER_PREFIX}*/slot-*"))):
+            return  # another slot is the last one, of this topology or of another one of the same driver
         deadline = time.monotonic() + EXECUTOR_SECS
         while self._executor.is_alive() and time.monotonic() < deadline:
             time.sleep(0.05)  # the driver's JVM, which ends before an executor, writes there to its end
@@ -58,8 +56,5 @@ class Leftovers:
 
 def _is_of_the_living(socket: Path) -> bool:
     """Whether the slot of a socket lives: one that was killed has left it behind."""
-    try:
-        os.kill(int(socket.name.rpartition("-")[2]), 0)
-    except ProcessLookupError:
-        return False
-    return True
+    pid = int(socket.name.rpartition("-")[2])
+    return process_id(pid).is_alive()

@@ -40,7 +40,7 @@ from pystorm_spark.spark.stacks import all_stacks, stack_of_main
 from pystorm_spark.spark.starters import note_starters, starter
 from pystorm_spark.spark.turners import Turners
 from pystorm_spark.spark.versions import versions
-from pystorm_spark.spark.wire import Address, WireError, connect, listen
+from pystorm_spark.spark.wire import Address, Connection, WireError, connect, listen
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class SlotProcess:
         files = Path(spec["files"]) if spec["files"] else None  # of the driver, where it is on this machine
         self._leftovers = Leftovers(self.number, self._folder, files, self._executor, ProcessId(*spec["driver"]))
         self._control_address = Address(*spec["control"])
-        self._control = connect(self._control_address, self._token)
+        self._control = self._connect()
         self._words = Words(self._control)
         self._wake = threading.Event()
         clock = SystemClock()
@@ -127,6 +127,12 @@ class SlotProcess:
                 if address.port == 0:
                     os.unlink(address.host)
         self._actor.finish()
+
+    def _connect(self) -> Connection:
+        try:
+            return connect(self._control_address, self._token)
+        except WireError:
+            self.orphaned()  # the driver is gone, or has given up this slot meanwhile
 
     def _receive(self) -> dict[str, Any]:
         try:
@@ -196,8 +202,10 @@ class SlotProcess:
 
     def orphaned(self) -> NoReturn:
         """End the process; the files of a dead driver end with its last slot."""
-        self._leftovers.remove()
-        os._exit(ORPHANED)
+        try:
+            self._leftovers.remove()
+        finally:
+            os._exit(ORPHANED)
 
 
 def main() -> None:
@@ -205,10 +213,7 @@ def main() -> None:
     spec = msgpack.unpackb(sys.stdin.buffer.read())
     sys.path[:] = spec["sys_path"]
     sys.setswitchinterval(SWITCH_SECS)
-    try:
-        process = SlotProcess(spec)
-    except WireError:
-        os._exit(ORPHANED)  # the driver has given up meanwhile
+    process = SlotProcess(spec)
     root = logging.getLogger()
     root.addHandler(LogsToDriver(process))
     root.setLevel(spec["log_level"])
