@@ -23,6 +23,7 @@
 | `row_tasks`, `shelf` | which tasks of a slot are fed or fetched from, and where these keep rows |
 | `callback` | the connection on which a query calls Python, from its first call to its end |
 | `sources`, `sinking` | the queries of DataFrameSpouts; what is handed to the `write` of DataFrameSinks |
+| `full_disk` | what a disk without room refuses is tried again |
 | `bounded` | `run_batch`: a topology over DataFrames that end |
 | `control` | the driver's end of the connections to its slots |
 | `hadoop_files`, `hadoop_folder`, `hadoop_lock` | the files of a checkpoint on hdfs, s3a and the like, and its lock |

@@ -24,6 +24,7 @@ from pystorm_spark.spark.control import SlotLink
 from pystorm_spark.spark.driver import Driver
 from pystorm_spark.spark.exchange import ask
 from pystorm_spark.spark.fetching import LOST_SECS, TRIES
+from pystorm_spark.spark.full_disk import FullDisk
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.row_batches import column_kinds, first_row_bytes, row_batches
 from pystorm_spark.spark.wire import Address
@@ -223,7 +224,7 @@ class Feeder:
 
     def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
         """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
-        failures = 0
+        failures, disk = 0, FullDisk(f"the rows of batch {batch}", self.driver.pause)
         while True:
             links = self.driver.all_ready()
             if links is None:
@@ -231,6 +232,8 @@ class Feeder:
             try:
                 handed = self._hand_over(rows, partitions, tasks, links)
             except StormError as exc:
+                if not self.is_stopping and disk.makes_wait(exc):
+                    continue
                 failures += 1
                 if self.is_stopping or failures == TRIES:
                     raise

@@ -24,13 +24,19 @@ class Shelf:
         self._chunks: list[tuple[int, Any]] = []  # how many rows, and what `_keep` has made of them
 
     def add(self, row: Sequence[Any]) -> None:
-        """Keep `row` as it is now; a `SerializationError` if it cannot be packed."""
+        """Keep `row` as it is now; a `SerializationError` if it cannot be packed. What raises has kept nothing."""
         packed = self._codec.pack(row)
         self._open.append(packed)
         self._open_bytes += len(packed)
         self.count += 1
-        if len(self._open) == CHUNK_ROWS or self._open_bytes > CHUNK_BYTES:
-            self.seal()
+        if len(self._open) >= CHUNK_ROWS or self._open_bytes > CHUNK_BYTES:
+            try:
+                self.seal()
+            except OSError:
+                self._open.pop()
+                self._open_bytes -= len(packed)
+                self.count -= 1
+                raise
 
     def seal(self) -> None:
         """Make all rows readable."""
@@ -83,7 +89,9 @@ class FileShelf(Shelf):
         self._file.close()
 
     def _keep(self, data: bytes) -> tuple[int, int]:
-        self._file.write(data)
+        left = memoryview(data)
+        while left:  # a disk that is about to be full takes some of it
+            left = left[os.pwrite(self._file.fileno(), left, self._size + len(data) - len(left)) :]
         self._size += len(data)
         return self._size - len(data), len(data)
 

@@ -34,6 +34,7 @@ from pystorm_spark.spark.checkpoint_place import Place
 from pystorm_spark.spark.fed_spout import StreamSpout
 from pystorm_spark.spark.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.fetching import RowsLost, Shelves
+from pystorm_spark.spark.full_disk import FullDisk, is_full
 from pystorm_spark.spark.hadoop_folder import HadoopFolder
 from pystorm_spark.spark.placing import SPARK_ERRORS, reason
 from pystorm_spark.spark.row_batches import selected
@@ -90,8 +91,9 @@ class Source:
         """
         parallelism = int(self.session.conf.get(PARALLELISM, None) or self.session.sparkContext.defaultParallelism)
         if self._layout is None or self._layout.batch != batch:
-            self._layout = Layout(batch, rows, parallelism)
-            self._layout.keep(self.place)
+            layout = Layout(batch, rows, parallelism)
+            layout.keep(self.place)
+            self._layout = layout
         elif self._layout.rows != rows:
             raise StormError(
                 f"batch {batch} of spout {self.id!r} was begun with partitions of {short(self._layout.rows)} rows, and "
@@ -173,37 +175,72 @@ class Layout:
 
 
 class SourceQuery:
-    """A query that feeds a spout, from the start of its slots to their end."""
+    """A query that feeds a spout, from the start of its slots to their end.
+
+    Spark ends a query that cannot write its log. Where the disk has no room, it is started again until there is some.
+    """
 
     def __init__(
         self, source: Source, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]
     ) -> None:
         self._source = source
         self._feeder = feeder
-        feeder.check_layout = source.check_layout
+        feeder.check_layout = self._check_layout
         self._token = token
+        self._name = name
         self._on_error = on_error
         self._error: BaseException | None = None
+        self._done: int | None = None  # the last batch that was fed to its end: Spark may not have noted that
         self._may_run_again = True  # the batch: only the first one of a query can have been begun before
         self._stopping: threading.Thread | None = None
+        self._starting = threading.Lock()  # held while a query is started, so that one that is stopped is the last
+        self._callback: Callback | None = None
+        self._query: Any = None
+        self._disk = FullDisk(f"the source of spout {source.id!r}", feeder.driver.pause)
+        refused = None
+        try:
+            self._start()
+        except StormError as exc:
+            if not is_full(exc):
+                raise
+            refused = exc
+        threading.Thread(target=self._watch, args=(refused,), name=f"pystorm-{source.id}", daemon=True).start()
+
+    def _start(self) -> None:
+        with self._starting:
+            self._query = None
+            if self._stopping is None:
+                self._close_callback()
+                self._start_query()
+
+    def _start_query(self) -> None:
+        source = self._source
         offsets = source.place / "offsets"
         # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
         (offsets / "offsets").remove_unfinished()
         (offsets / "commits").remove_unfinished()
         try:
             self._callback = Callback(self._feed, source.session)
-            writer = source.df.writeStream.foreachBatch(self._callback).queryName(name)
+            writer = source.df.writeStream.foreachBatch(self._callback).queryName(self._name)
             with query_settings(source.df.sparkSession):
                 self._query = writer.option("checkpointLocation", offsets.uri).start()
         except SPARK_ERRORS as exc:
             raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
-        threading.Thread(target=self._watch, name=f"pystorm-{source.id}", daemon=True).start()
+
+    def _close_callback(self) -> None:
+        if self._callback is not None:
+            self._callback.close()
+
+    def _check_layout(self, batch: int, rows: list[int]) -> None:
+        self._disk.outwaited(lambda: self._source.check_layout(batch, rows))
 
     def _feed(self, df: DataFrame, batch: int) -> None:
+        if batch == self._done:
+            return  # Spark could not note that it is done, and has begun it again
         try:
             rows = Rows(df, self._feeder.chunk_rows())
             shares = self._feeder.feed(rows, batch)
-            while not self._are_dead_letters_written(batch, shares):
+            while not self._disk.outwaited(lambda: self._are_dead_letters_written(batch, shares)):  # noqa: B023
                 shares = self._feeder.feed_lost(rows, batch)
         except BaseException as exc:
             if self._stopping is not None or isinstance(exc, Stopped):
@@ -211,6 +248,7 @@ class SourceQuery:
                 raise Stopped(STOPPED) from None
             self._error = exc
             raise Stopped(str(exc)) from None  # `_watch` tells of it
+        self._done = batch
 
     def _are_dead_letters_written(self, batch: int, shares: Mapping[int, Share]) -> bool:
         """Write them; False if some were lost with their slot, and the share of a task must be fed again."""
@@ -227,22 +265,34 @@ class SourceQuery:
     def _await_stop(self) -> None:
         """Spark takes the end of a batch for what it is only if it has been told to stop before."""
         deadline = time.monotonic() + STOP_SECS
-        while (self._stopping is None or self._query.isActive) and time.monotonic() < deadline:
+        while (self._stopping is None or self._query is None or self._query.isActive) and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    def _watch(self) -> None:
-        """Wait for the end, and tell of it unless it was asked for."""
+    def _watch(self, refused: StormError | None) -> None:
+        """Wait for the end of the query, again where only a full disk has brought it; tell of it unless asked for."""
+        ended = refused or self._await_end()
+        while self._stopping is None and self._error is None and self._disk.makes_wait(ended):
+            try:
+                self._start()
+            except StormError as exc:
+                ended = exc
+            else:
+                ended = self._await_end()
+        if self._stopping is None:
+            self._on_error(ended)
+
+    def _await_end(self) -> StormError:
+        """Why the query has ended."""
         source = self._source
         try:
-            self._query.awaitTermination()
+            if self._query is not None:
+                self._query.awaitTermination()
         except Exception as exc:
             error = self._error or StormError(reason(exc))
             told = StormError(f"the source of spout {source.id!r} failed: {error}")
             told.__cause__ = error
-        else:
-            told = StormError(f"the streaming query of spout {source.id!r} was stopped")
-        if self._stopping is None:
-            self._on_error(told)
+            return told
+        return StormError(f"the streaming query of spout {source.id!r} was stopped")
 
     def stop(self) -> None:
         """Have the query end when its batch does, with the slots."""
@@ -251,9 +301,10 @@ class SourceQuery:
         self._stopping.start()
 
     def _stop(self) -> None:
-        with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
-            self._query.stop()
-        self._callback.close()
+        with self._starting, contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
+            if self._query is not None:
+                self._query.stop()
+        self._close_callback()
 
     def join(self) -> None:
         assert self._stopping is not None

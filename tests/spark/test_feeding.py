@@ -29,6 +29,8 @@ class ScriptedRows:
     kinds = "q"
     chunk_rows = 500
 
+    why = "a Python worker has exited unexpectedly"
+
     def __init__(self, determinate=True, unreached=0, failing=0, count=10, size=100):
         self.determinate, self.unreached, self.failing = determinate, unreached, failing
         self.got = [1, count, size]
@@ -41,7 +43,7 @@ class ScriptedRows:
         tasks = sorted(handing.addresses)
         self.handed.append(tasks)
         if len(self.handed) <= self.failing:
-            raise PySparkRuntimeError("a Python worker has exited unexpectedly")
+            raise PySparkRuntimeError(self.why)
         if len(self.handed) <= self.unreached:
             return [(0, 100, {3: self.got}), (1, 101, None)]
         return [(task, 100 + task, {task: self.got}) for task in tasks]
@@ -61,6 +63,9 @@ class ScriptedDriver:
 
     def all_ready(self):
         return None if self.script == ["end"] else list(self.links.values())
+
+    def pause(self, secs):
+        return self.script != ["end"]
 
     def wait_for(self, condition, secs=None):
         while not condition():
@@ -174,6 +179,15 @@ def test_a_job_that_fails_every_time_is_an_error():
         fed(rows)
 
     assert len(rows.handed) == 3
+
+
+def test_a_job_that_finds_a_full_disk_is_run_again_until_there_is_room():
+    rows = ScriptedRows(failing=10)
+    rows.why = "java.io.IOException: No space left on device"
+
+    fed(rows, settled(3), settled(4))
+
+    assert len(rows.handed) == 11
 
 
 def test_a_job_that_is_interrupted_at_the_end_is_not_run_again():

@@ -1,10 +1,13 @@
 """Shelves: rows that a task keeps until a Spark job has fetched them."""
 
+import resource
+from contextlib import contextmanager
+
 import pytest
 
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.spark.shelf import CHUNK_ROWS, FileShelf, Shelf
+from pystorm_spark.spark.shelf import CHUNK_BYTES, CHUNK_ROWS, FileShelf, Shelf
 
 CODEC = ValueCodec()
 
@@ -52,6 +55,36 @@ def test_a_chunk_of_large_rows_is_small():
     shelf.seal()
 
     assert [len(rows) for rows in rows_of(shelf)] == [2, 2]
+
+
+@contextmanager
+def files_of_at_most(size):
+    """As on a disk with so much room: it takes what has room in it, and then refuses."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_row_for_which_there_is_no_room_is_not_kept_and_those_before_it_are():
+    shelf, large = FileShelf(CODEC), bytes(CHUNK_BYTES // 2)
+    for name in ("one", "two"):
+        shelf.add([name, large])
+    shelf.seal()
+    shelf.add(["three", large])
+
+    with files_of_at_most(3 * CHUNK_BYTES // 2), pytest.raises(OSError, match="File too large"):
+        shelf.add(["four", large])
+    assert shelf.count == 3
+    shelf.add(["four again", large])
+    shelf.seal()
+
+    names = [name for rows in rows_of(shelf) for name, _ in rows]
+    assert names == ["one", "two", "three", "four again"]
+    assert shelf.count == 4
+    shelf.close()
 
 
 def test_a_row_that_cannot_be_packed_leaves_the_others():
