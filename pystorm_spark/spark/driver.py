@@ -399,6 +399,15 @@ class Driver(Slots):
 
     def _recover(self) -> None:
         """Start lost slots anew, and have the others drop what was in flight and fail their pending roots now."""
+        lost = self._begin_epoch()
+        committed = self._keeper.txid if self._keeper is not None else 0
+        acked = self._keeper.acked() if self._keeper is not None and lost else None
+        self._ask_all("reset", epoch=self.epoch, committed=committed, acked=acked)
+        if not lost or self._start_again(lost):
+            self._activate_again()
+
+    def _begin_epoch(self) -> list[int]:
+        """Forget what was under way; the slots that are lost, whose deaths are counted."""
         with self._changed:
             lost, self._lost = self._lost, {}
             self._go_on_to_finish(bool(lost))
@@ -411,6 +420,13 @@ class Driver(Slots):
                 log.warning("a tuple tree has failed: all that has happened since the last commit is taken back")
             self._broken = self._uncommitted = self._urgent = False
             self._round = None
+        self._count_deaths(lost, explained)
+        if lost and self.poison.is_known:
+            self._tell_poison()
+            self.be_careful()  # what has killed a slot may come to another one next time
+        return list(lost)
+
+    def _count_deaths(self, lost: dict[int, str], explained: set[int]) -> None:
         for slot, why in lost.items():
             self._deaths[slot] = 1 if slot in explained else self._deaths[slot] + 1  # it does not go on like that
             if self._deaths[slot] > self._max_restarts:
@@ -419,25 +435,22 @@ class Driver(Slots):
             log.warning("slot %d is lost (%s); it is started anew, what was in flight is failed", slot, why)
             if self._keeper is not None:
                 self._keeper.forget(slot)
-        if lost and self.poison.is_known:
-            self._tell_poison()
-            self.be_careful()  # what has killed a slot may come to another one next time
-        committed = self._keeper.txid if self._keeper is not None else 0
-        acked = self._keeper.acked() if self._keeper is not None and lost else None
-        self._ask_all("reset", epoch=self.epoch, committed=committed, acked=acked)
-        again = max((self._deaths[slot] for slot in lost), default=0)
+
+    def _start_again(self, lost: list[int]) -> bool:
+        """Start these slots, after a pause if they have died before; False if some did not come back."""
+        again = max(self._deaths[slot] for slot in lost)
         if again > 1:
             with self._changed:
                 pause = min(LONGEST_PAUSE_SECS, FIRST_PAUSE_SECS * 2 ** (again - 2))
                 self._changed.wait_for(lambda: self._ending, pause)
-        if lost and not self._ending:
-            try:
-                self._start_slots(list(lost))
-            except StormError as exc:
-                with self._changed:  # another death, of those that did not come back
-                    self._lost.update((slot, str(exc)) for slot in lost if self.slots[slot] is None)
-                return
-        self._activate_again()
+        try:
+            if not self._ending:
+                self._start_slots(lost)
+        except StormError as exc:
+            with self._changed:  # another death, of those that did not come back
+                self._lost.update((slot, str(exc)) for slot in lost if self.slots[slot] is None)
+            return False
+        return True
 
     def _go_on_to_finish(self, has_lost: bool) -> None:
         """What is not committed is about to be taken back: what that means for the last commit, if it is asked for."""
