@@ -81,6 +81,7 @@ class SlotActor:
         self._announcer = Announcer(self.tell)
         self._calls: deque[Callable[[], None]] = deque()
         self._told_frames = False
+        self.has_told_full = False  # since a beat told how the slot stands
 
     # What the driver says.
 
@@ -340,6 +341,7 @@ class SlotActor:
         full = self.slot.full_components()
         if full:
             self.tell("full", full=full)
+            self.has_told_full = True
 
     # What others want to know.
 

@@ -56,8 +56,10 @@ class SlotWatch:
         call = self._longest_call()
         if call is not None and self._now() - call[1] > self._actor.call_limit:
             self._endings.hung(self._now() - call[1], call[0])
+        # What was told of a full inbox holds spouts back until it is taken back, also where nothing else has changed.
+        has_told_full, self._actor.has_told_full = self._actor.has_told_full, False
         stats = self._actor.stats() if self._actor.is_loaded else None
-        if stats is not None and stats != self._told:
+        if stats is not None and (has_told_full or stats != self._told):
             self._told = stats
             self._actor.tell("stats", asked=None, **stats)
         else:

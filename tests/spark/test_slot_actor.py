@@ -7,7 +7,7 @@ import pytest
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.slot_actor import SlotActor
 from pystorm_spark.spark.slot_watch import BEAT_SECS, LEASE_SECS, SlotWatch
-from tests.runtime.slots import HandClock
+from tests.runtime.slots import HandClock, web_mesh
 
 NO_POISON = {"suspects": [], "condemned": []}
 LOAD = {
@@ -114,3 +114,19 @@ def test_start_that_takes_too_long_ends_the_process(around):
     around.watch.beat()
 
     assert around.endings == [("hung", 101.0, 7)]
+
+
+def test_slot_whose_full_inbox_is_dropped_says_so_though_nothing_else_has_changed(around):
+    mesh = web_mesh(conf={"topology.slot.inbox.max.bytes": 1})
+    around.actor.slot, around.actor.is_loaded = mesh.slots[1], True
+    around.beats(2)
+    mesh.spout().emit("far", mesh.tasks("bolt")[1], message_id="far")
+    mesh.turn(0)
+    mesh.move()
+    around.actor.took_in()
+    assert around.told[-1] == {"kind": "full", "full": ["bolt"]}
+
+    mesh.slots[1].reset()
+    around.beats(1)
+
+    assert around.told[-1]["full"] == []
