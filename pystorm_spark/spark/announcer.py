@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from threading import get_ident
 
-from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.codec import ValueCodec
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.task import Task
@@ -28,6 +27,7 @@ class Announcer:
 
     Of suspects it announces the execution at all times, and tells when the slot has outlived it. They are put off until
     the slot has nothing else to do: should one end the process again, what has failed with it before is done by then.
+    They are executed one at a time, also where bolts have threads of their own: a sound one is outlived then.
     """
 
     def __init__(self, tell: Callable[..., None]) -> None:
@@ -49,11 +49,22 @@ class Announcer:
         """Whether there is anything to do before the calls of a slot that has started."""
         return bool(self.is_careful or self._suspects or self._condemned)
 
+    def attach(self, slot: Slot) -> None:
+        """Have the slot ask before its calls, or execute what was put off if there is nothing to ask for."""
+        if self.is_needed():
+            slot.before_calls(self.announce)
+        else:
+            slot.before_calls(None)
+            slot.bring_forward()
+
     def note_poison(self, suspects: Iterable[str], condemned: Iterable[str]) -> None:
         """These tuples have ended a process; the condemned ones often enough."""
         self._condemned, self._suspects = set(condemned), set(suspects)
         self._is_trying, self._put_off_at = False, None
         self._components = {key.rpartition(":")[0] for key in self._condemned | self._suspects}
+        for thread, key in list(self._executing.items()):
+            if key not in self._suspects:  # nobody may ask when it has been executed
+                self._executing.pop(thread, None)
 
     def announce(self, task: Task, tup: Tuple | None) -> str | None:
         """A component is about to be called, with a tuple or without; why it must not be, if so."""
@@ -63,7 +74,7 @@ class Announcer:
         self._note_survival()
         if key in self._condemned:
             return CONDEMNED % key
-        if key in self._suspects and self.puts_off and not self._is_trying:
+        if key in self._suspects and self.puts_off and (self._executing or not self._is_trying):
             return LATER
         if key in self._suspects:
             self._executing[get_ident()] = key
@@ -76,8 +87,8 @@ class Announcer:
     def look(self, slot: Slot, busy: bool) -> None:
         """After a turn: have what was put off executed, if there is nothing else to do or it has waited for long."""
         if not self.is_needed():  # the last suspect was outlived
-            slot.before_calls(None)
-        if not slot.shop.put_off:
+            self.attach(slot)
+        if not slot.shop.put_off or self._executing:
             return
         now = slot.clock.monotonic()
         if self._put_off_at is None:
@@ -110,6 +121,6 @@ class Announcer:
             with self._packing:
                 packed = self._codec.pack([task.component_id, tup.source_component, tup.source_stream_id])
                 packed += self._codec.pack(message) + self._codec.pack(tup.values)
-        except SerializationError:  # it never leaves this process
+        except BaseException:  # of a class that says how its objects are packed: the tuple never leaves this process
             return ""
         return f"{task.component_id}:{blake2b(packed, digest_size=KEY_BYTES).hexdigest()}"

@@ -39,7 +39,7 @@ class SlotLink:
         self.full: list[str] = []  # components of which it has more than it can take
         self.is_at_work = False  # has frames for other slots, or a thread beside its own
         self.doing = ""  # which call of user code it is about to make, where it tells
-        self.executing: dict[int, str] = {}  # {thread: the tuple that it is about to execute, as `Announcer` knows it}
+        self.executing: dict[int, tuple[str, int]] = {}  # {thread: the tuple, as `Announcer` knows it, and the epoch}
         self.epoch = 0  # in which it was started
         self.state = "starting"  # then ready, then stopped, failed, lost or surplus
         self.reason = ""
@@ -59,6 +59,18 @@ class SlotLink:
         message: dict[str, Any] = self._connection.receive()
         self.heard_at = time.monotonic()
         return message
+
+    def note_doing(self, message: dict[str, Any]) -> None:
+        """It is about to call user code, or, if it says of nothing, has come to where that is not told any more."""
+        self.doing = message["what"]
+        if self.doing:
+            self.executing[message["thread"]] = message["key"], message["epoch"]
+        else:
+            self.executing.clear()
+
+    def note_survival(self, key: str) -> None:
+        """It has executed a tuple: what ends it later is not known by that."""
+        self.executing = {thread: begun for thread, begun in self.executing.items() if begun[0] != key}
 
     def last_words(self) -> str:
         """Why it has ended, as far as is known."""
@@ -191,8 +203,7 @@ class Control:
             self._logs.put(message["level"], f"slot {link.slot}: {message['text']}")
             return
         if message["kind"] == "doing":
-            link.doing = message["what"]
-            link.executing[message["thread"]] = message["key"]
+            link.note_doing(message)
             return
         if message["kind"] == "full":
             link.full = message["full"]

@@ -94,6 +94,7 @@ class Driver(Slots):
         self._broken = True
 
     def _on_outlived(self, link: SlotLink, message: dict[str, Any]) -> None:
+        link.note_survival(message["key"])
         self.poison.note_survival(message["key"])
 
     def _note_death(self, link: SlotLink) -> None:

@@ -13,33 +13,37 @@ log = logging.getLogger(__name__)
 
 
 class Poison:
-    """Counts the deaths by each tuple: after `most` of them it is not executed any more; 0 keeps no book."""
+    """Counts the deaths by each tuple: after `most` of them it is not executed any more; 0 keeps no book.
+
+    What was executed in the same epoch counts once: a machine may end with several slots that execute equal tuples.
+    """
 
     def __init__(self, most: int) -> None:
         self.is_known = most > 0
         self._most = most
-        self._deaths: dict[str, int] = {}
+        self._deaths: dict[str, set[int]] = {}  # {tuple: the epochs in which it was begun, and a process ended}
         self.has_news = False  # there are fewer suspects than slots were told
 
-    def note_death(self, keys: Iterable[str]) -> bool:
-        """A process has ended while these were executed; whether one of them is not executed any more from now on."""
+    def note_death(self, executing: Iterable[tuple[str, int]]) -> bool:
+        """A process has ended while these were executed, each begun in an epoch; whether one is condemned now."""
         condemned = False
-        for key in sorted(set(filter(None, keys))) if self.is_known else ():
-            self._deaths[key] = self._deaths.get(key, 0) + 1
-            if self._deaths[key] == self._most:
+        for key, epoch in sorted((key, epoch) for key, epoch in executing if key and self.is_known):
+            epochs = self._deaths.setdefault(key, set())
+            if len(epochs) < self._most <= len(epochs | {epoch}):
                 log.error("%s has ended its process %d times: from now on it fails unexecuted", key, self._most)
-                condemned = True
+            epochs.add(epoch)
+            condemned |= len(epochs) >= self._most
         return condemned
 
     def note_survival(self, key: str) -> None:
         """A slot has executed a suspect, and still runs."""
-        if self._deaths.get(key, 0) < self._most:
+        if len(self._deaths.get(key, ())) < self._most:
             self.has_news |= self._deaths.pop(key, None) is not None
 
     def told(self) -> dict[str, list[str]]:
         """What slots need to know of it."""
         deaths = list(self._deaths.items())  # the threads that listen to slots may change it
         return {
-            "suspects": [key for key, count in deaths if count < self._most],
-            "condemned": [key for key, count in deaths if count >= self._most],
+            "suspects": [key for key, epochs in deaths if len(epochs) < self._most],
+            "condemned": [key for key, epochs in deaths if len(epochs) >= self._most],
         }

@@ -78,7 +78,7 @@ class SlotActor:
         self._clock = clock
         self._rng = rng
         self._execute_limit = 0.0
-        self._announcer = Announcer(self.tell)
+        self._announcer = Announcer(self._tell_in_epoch)
         self._calls: deque[Callable[[], None]] = deque()
         self._told_frames = False
         self.has_told_full = False  # since a beat told how the slot stands
@@ -145,7 +145,7 @@ class SlotActor:
         self._later(self._set_announcer)
 
     def _set_announcer(self) -> None:
-        self.slot.before_calls(self._announcer.announce if self._announcer.is_needed() else None)
+        self._announcer.attach(self.slot)
 
     def _on_careful(self, message: dict[str, Any]) -> None:
         """A slot has died before, maybe this one as another process: tell from now on what is about to be done."""
@@ -201,6 +201,10 @@ class SlotActor:
         self.slot.reset()
         self.exchanges.open(epoch)
         self.tell("done", asked=asked)
+
+    def _tell_in_epoch(self, kind: str, **content: Any) -> None:
+        """What is announced is known by its epoch: slots that end together are not heard of at the same time."""
+        self.tell(kind, epoch=self.epoch, **content)
 
     def _calm_down(self) -> None:
         self._set_announcer()

@@ -1,10 +1,16 @@
 """Tuples that have ended the process of a slot: the book that the driver keeps, and what a slot does with them."""
 
+import socket
+import threading
+
 import pytest
 
 from pystorm_spark import TopologyBuilder
 from pystorm_spark.spark.announcer import Announcer
+from pystorm_spark.spark.control import SlotLink
+from pystorm_spark.spark.outgoing import Outgoing
 from pystorm_spark.spark.poison import Poison
+from pystorm_spark.spark.wire import Connection
 from tests.runtime.slots import HoldingBolt, Mesh, ScriptedSpout
 
 
@@ -114,6 +120,62 @@ def test_a_suspect_is_announced_and_that_it_was_outlived(announced):
     assert announced.slot.shop.before is None
 
 
+def test_what_was_put_off_is_executed_when_an_equal_tuple_was_outlived_elsewhere(announced):
+    announced.announcer.note_poison([announced.key_of()], [])
+    before = len(announced.seen())
+    announced.execute()
+    announced.look(busy=True)
+
+    announced.announcer.note_poison([], [])
+    announced.announcer.attach(announced.slot)
+    announced.mesh.settle()
+
+    assert announced.seen()[before:] == ["root"]
+    assert not announced.slot.is_at_work()
+
+
+def test_what_was_put_off_is_executed_when_an_equal_tuple_was_outlived_here(announced):
+    announced.announcer.note_poison([announced.key_of()], [])
+    before = len(announced.seen())
+    announced.execute()
+    announced.announcer.note_poison([], [])
+
+    announced.look(busy=True)
+
+    assert announced.seen()[before:] == ["root"]
+
+
+def test_suspects_are_executed_one_at_a_time():
+    announced = Announced()
+    keys = [announced.key_of(label, label) for label in ("slow", "deadly")]
+    announced.announcer.note_poison(keys, [])
+    before = len(announced.seen())
+    for label in ("slow", "deadly"):
+        announced.execute(label, label)
+    bolt, begins, ends = announced.mesh.bolt(), threading.Event(), threading.Event()
+    execute = bolt.execute
+
+    def slow(tup):
+        execute(tup)
+        begins.set()
+        assert ends.wait(10)
+
+    announced.announcer.look(announced.slot, False)  # brings both forward
+    task = announced.mesh.task("bolt")
+    task._batch, task._execute = 1, slow
+    aside = threading.Thread(target=task.run_aside, args=(0.0,))
+    aside.start()
+    assert begins.wait(10)
+    task._execute = execute
+    announced.look()
+
+    assert announced.seen()[before:] == ["slow"]
+    ends.set()
+    aside.join()
+    announced.look()
+    assert announced.seen()[before:] == ["slow", "deadly"]
+
+
 def test_where_commits_wait_for_all_that_is_in_flight_a_suspect_is_executed_at_once(announced):
     announced.announcer.puts_off = False
     announced.announcer.note_poison([announced.key_of()], [])
@@ -137,14 +199,18 @@ def test_other_components_are_not_looked_at(announced):
 
 
 class Unpackable:
+    def __init__(self, error):
+        self.error = error
+
     def __reduce__(self):
-        raise TypeError("stays here")
+        raise self.error
 
 
-def test_a_tuple_that_cannot_be_packed_is_announced_all_the_same():
+@pytest.mark.parametrize("error", [TypeError("stays here"), SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_a_tuple_that_cannot_be_packed_is_announced_all_the_same(error):
     announced = Announced()
     announced.announcer.is_careful = True
-    announced.execute(Unpackable())
+    announced.execute(Unpackable(error))
     assert announced.keys() == []
     assert any("bolt:" in content["what"] for _, content in announced.told)
 
@@ -152,32 +218,60 @@ def test_a_tuple_that_cannot_be_packed_is_announced_all_the_same():
 # The driver's book.
 
 
+def died(poison, epoch, *keys):
+    return poison.note_death([(key, epoch) for key in keys])
+
+
 def test_a_tuple_is_condemned_by_the_second_death():
     poison = Poison(2)
-    assert not poison.note_death(["a", "b", ""])
+    assert not died(poison, 1, "a", "b", "")
     assert poison.told() == {"suspects": ["a", "b"], "condemned": []}
-    assert poison.note_death(["a"])
+    assert died(poison, 2, "a")
     assert poison.told() == {"suspects": ["b"], "condemned": ["a"]}
+
+
+def test_slots_that_end_together_do_not_condemn_the_equal_tuples_that_they_execute():
+    poison = Poison(2)
+    assert not any([died(poison, 1, "a"), died(poison, 1, "a")])
+    assert poison.told() == {"suspects": ["a"], "condemned": []}
 
 
 def test_a_tuple_that_was_outlived_is_no_suspect():
     poison = Poison(2)
-    poison.note_death(["a"])
+    died(poison, 1, "a")
     assert poison.told()["suspects"] == ["a"]
     poison.note_survival("a")
     assert poison.has_news
     assert poison.told()["suspects"] == []
-    assert not poison.note_death(["a"])
+    assert not died(poison, 2, "a")
 
 
 def test_a_condemned_tuple_stays_so():
     poison = Poison(1)
-    assert poison.note_death(["a"])
+    assert died(poison, 1, "a")
     poison.note_survival("a")
     assert poison.told()["condemned"] == ["a"]
 
 
 def test_no_book_is_kept_where_it_is_switched_off():
     poison = Poison(0)
-    assert not poison.note_death(["a"])
+    assert not died(poison, 1, "a")
     assert poison.told() == {"suspects": [], "condemned": []}
+
+
+def link():
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    return SlotLink(0, 1, Outgoing(Connection(ours), "test"), False)
+
+
+def test_what_was_outlived_or_is_not_announced_any_more_has_not_ended_the_process():
+    slot = link()
+    for thread, key in (1, "outlived"), (2, "under way"):
+        slot.note_doing({"what": f"bolt:2 on {key}", "key": key, "thread": thread, "epoch": 3})
+
+    slot.note_survival("outlived")
+    assert list(slot.executing.values()) == [("under way", 3)]
+
+    slot.note_doing({"what": "", "key": "", "thread": 1, "epoch": 3})
+    assert not slot.executing

@@ -17,7 +17,7 @@ class SimulatedControl:
     def on_message(self, link, message):
         kind = message["kind"]
         if kind == "doing":
-            link.doing = message["what"]
+            link.note_doing(message)
         elif kind == "full":
             link.full = message["full"]
             self._tell_lease()
