@@ -119,6 +119,7 @@ class Control:
         self._listener = listener
         self._links: list[SlotLink] = []
         self._closed = threading.Event()
+        self._leasing = threading.Lock()
         self._threads = [
             threading.Thread(target=self._door.run, name="pystorm-control", daemon=True),
             threading.Thread(target=self._keep_lease, name="pystorm-lease", daemon=True),
@@ -232,10 +233,11 @@ class Control:
             self._listener.on_lease()
 
     def _tell_lease(self) -> None:
-        links = list(self._links)
-        full = sorted({component for link in links for component in link.full})
-        for link in links:
-            link.tell("lease", full=full)
+        with self._leasing:  # or one that found out earlier what is full would take the place of a newer lease
+            links = list(self._links)
+            full = sorted({component for link in links for component in link.full})
+            for link in links:
+                link.tell("lease", full=full)
 
 
 def _print(text: str, output: TextIO) -> None:

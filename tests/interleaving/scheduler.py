@@ -4,12 +4,14 @@ Under the interpreter's lock another thread can run when a function is entered, 
 are the points where the scheduler may hand over, in the modules that it traces. A schedule is a list of hand-overs:
 at which point, and to which thread. So Hypothesis can draw it, and shrink it to the shortest one that fails.
 
-Locks and events of the code under test must be the scheduler's own: a thread that waits for one hands over.
+Locks, conditions and events of the code under test must be the scheduler's own: a thread that waits for one hands
+over. Time stands still, and passes where every thread waits: as long as the shortest of their time-outs.
 """
 
 from __future__ import annotations
 
 import dis
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -44,20 +46,31 @@ class _Thread:
         self.run = run
         self.may_run = threading.Semaphore(0)
         self.can_go_on: Callable[[], bool] = lambda: True
+        self.until = math.inf  # when it goes on in any case
         self.is_done = False
         self.real: threading.Thread
 
 
 class Scheduler:
-    """Runs named functions, each in a thread of its own, by one schedule."""
+    """Runs named functions, each in a thread of its own, by one schedule.
 
-    def __init__(self, schedule: Iterable[HandOver | tuple[int, int]] = (), modules: Sequence[Any] = ()) -> None:
+    If `time_passes`, a hand-over to a thread that waits with a time-out has this pass.
+    """
+
+    def __init__(
+        self,
+        schedule: Iterable[HandOver | tuple[int, int]] = (),
+        modules: Sequence[Any] = (),
+        time_passes: bool = False,
+    ) -> None:
         self._schedule = dict(schedule)
         self._files = {str(Path(module.__file__).resolve()) for module in modules}
         self._threads: list[_Thread] = []
         self._current: _Thread | None = None
         self._error: BaseException | None = None
         self._ended = threading.Event()
+        self._time_passes = time_passes
+        self.now = 1000.0
         self.points = 0  # how many hand-overs were possible
         self.handed_over: list[str] = []  # from where to whom: what a failure shows
 
@@ -84,8 +97,17 @@ class Scheduler:
         assert self._current is not None
         return self._current
 
+    def monotonic(self) -> float:
+        return self.now
+
     def lock(self) -> Lock:
         return Lock(self)
+
+    def rlock(self) -> RLock:
+        return RLock(self)
+
+    def condition(self) -> Condition:
+        return Condition(self)
 
     def event(self) -> Event:
         return Event(self)
@@ -94,16 +116,17 @@ class Scheduler:
         """Let the others go on, if they can: a thread that polls calls it where it would sleep."""
         self._point("pause", is_pause=True)
 
-    def wait_for(self, condition: Callable[[], bool], name: str = "wait") -> None:
-        """Go on when `condition` holds; until then the others run."""
+    def wait_for(self, condition: Callable[[], bool], name: str = "wait", secs: float | None = None) -> bool:
+        """Go on when `condition` holds, or `secs` have passed; until then the others run. Whether it holds."""
         thread = self._me()
-        if thread is None:  # after the run, in the thread of the test
-            assert condition(), f"{name} outside of a run would never end"
-            return
-        thread.can_go_on = condition
-        while not condition():
+        if thread is None:  # before or after the run, in the thread of the test
+            assert condition() or secs is not None, f"{name} outside of a run would never end"
+            return condition()
+        thread.can_go_on, thread.until = condition, math.inf if secs is None else self.now + secs
+        while not condition() and self.now < thread.until:
             self._switch(thread, self._next_after(thread), name)
-        thread.can_go_on = lambda: True
+        thread.can_go_on, thread.until = lambda: True, math.inf
+        return condition()
 
     def _me(self) -> _Thread | None:
         return self._current if getattr(self._local, "thread", None) is self._current else None
@@ -133,10 +156,10 @@ class Scheduler:
         elif self._error is not None:
             self._resume(left[0])  # which finds the error and ends
         else:
-            ready = self._ready(left)
-            if ready is None:
-                self._error = DeadlockError(f"all threads wait: {self.handed_over}")
-                ready = left[0]
+            try:
+                ready = self._first_to_go_on(left)
+            except DeadlockError as exc:
+                self._error, ready = exc, left[0]
             self._resume(ready)
 
     def _resume(self, thread: _Thread) -> None:
@@ -144,15 +167,22 @@ class Scheduler:
         thread.may_run.release()
 
     def _ready(self, threads: list[_Thread]) -> _Thread | None:
-        return next((thread for thread in threads if not thread.is_done and thread.can_go_on()), None)
+        left = (thread for thread in threads if not thread.is_done)
+        return next((thread for thread in left if self.now >= thread.until or thread.can_go_on()), None)
+
+    def _first_to_go_on(self, threads: list[_Thread]) -> _Thread:
+        """The first thread that can go on, now or when the shortest time-out has passed."""
+        ready = self._ready(threads)
+        if ready is None:
+            first = min((thread for thread in threads if not thread.is_done), key=lambda thread: thread.until)
+            if first.until == math.inf:
+                raise DeadlockError(f"all threads wait: {self.handed_over}")
+            self.now, ready = first.until, first
+        return ready
 
     def _next_after(self, thread: _Thread, first: int | None = None) -> _Thread:
         at = self._threads.index(thread) + 1 if first is None else first
-        order = self._threads[at:] + self._threads[:at]
-        ready = self._ready(order)
-        if ready is None:
-            raise DeadlockError(f"all threads wait: {self.handed_over}")
-        return ready
+        return self._first_to_go_on(self._threads[at:] + self._threads[:at])
 
     def _switch(self, thread: _Thread, to: _Thread, where: str) -> None:
         if to is thread:
@@ -172,6 +202,9 @@ class Scheduler:
             raise AssertionError(f"the run does not end: {self.handed_over[-20:]}")
         chosen = self._schedule.get(self.points)
         if chosen is not None:
+            until = self._threads[chosen % len(self._threads)].until
+            if self._time_passes and until < math.inf:
+                self.now = max(self.now, until)
             self._switch(thread, self._next_after(thread, chosen % len(self._threads)), where)
         elif is_pause:
             self._switch(thread, self._next_after(thread), where)
@@ -226,6 +259,64 @@ class Lock:
         self._is_held = False
 
 
+class RLock:
+    """A lock of the scheduler's that its holder may take again."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._holder: int | None = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        self._scheduler.wait_for(lambda: self._holder in (None, me), "lock")
+        self._holder = me
+        self._depth += 1
+
+    def __exit__(self, *error: Any) -> None:
+        assert self._holder == threading.get_ident()
+        self._depth -= 1
+        if not self._depth:
+            self._holder = None
+
+
+class Condition(RLock):
+    """A condition of the scheduler's, and its lock. Whoever is notified goes on when the lock is free."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self._waiting: list[object] = []  # a token for each who waits
+
+    def monotonic(self) -> float:
+        return self._scheduler.now
+
+    def notify(self, n: int = 1) -> None:
+        assert self._holder == threading.get_ident()
+        del self._waiting[:n]
+
+    def notify_all(self) -> None:
+        self.notify(len(self._waiting))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert self._holder == threading.get_ident()
+        holder, depth, token = self._holder, self._depth, object()
+        self._waiting.append(token)
+        self._holder, self._depth = None, 0
+        try:
+            return self._scheduler.wait_for(lambda: token not in self._waiting, "condition", timeout)
+        finally:
+            if token in self._waiting:
+                self._waiting.remove(token)
+            self._scheduler.wait_for(lambda: self._holder is None, "lock")
+            self._holder, self._depth = holder, depth
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        until = math.inf if timeout is None else self._scheduler.now + timeout
+        while not (result := predicate()) and self._scheduler.now < until:
+            self.wait(None if timeout is None else until - self._scheduler.now)
+        return result
+
+
 class Event:
     """An event of the scheduler's: a wait with a time-out ends when it is set, or after the others had their turn."""
 
@@ -258,10 +349,14 @@ class Threading:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.Lock = scheduler.lock
+        self.RLock = scheduler.rlock
+        self.Condition = scheduler.condition
         self.Event = scheduler.event
 
-    def Thread(self, target: Callable[..., Any], args: tuple[Any, ...] = (), daemon: bool = False) -> Spawned:
-        return Spawned(self._scheduler, _Thread(target.__name__, lambda: target(*args)))
+    def Thread(
+        self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = False
+    ) -> Spawned:
+        return Spawned(self._scheduler, _Thread(name or target.__name__, lambda: target(*args)))
 
     def current_thread(self) -> Spawned:
         return Spawned(self._scheduler, self._scheduler.current())
@@ -277,5 +372,8 @@ class Spawned:
     def start(self) -> None:
         self._scheduler.start(self._thread)
 
+    def is_alive(self) -> bool:
+        return not self._thread.is_done
+
     def join(self, timeout: float | None = None) -> None:
-        self._scheduler.wait_for(lambda: self._thread.is_done, "join")
+        self._scheduler.wait_for(lambda: self._thread.is_done, "join", timeout)
