@@ -25,7 +25,7 @@ class Writer:
         self._name = name
         self._write = write
         self._changed = threading.Condition()
-        self._lines: deque[tuple[int, str]] = deque()
+        self._lines: deque[tuple[int, str, int]] = deque()  # with how many lines each stands for
         self._waiting_bytes = 0
         self._dropped = 0  # since the last line that was taken
         self._closed = False
@@ -55,9 +55,8 @@ class Writer:
             if not self._lines:
                 return 0
             while len(self._lines) > 1:  # the first one is being written
-                self._lines.pop()
-                self._dropped += 1
-            dropped = self._dropped + 1
+                self._dropped += self._lines.pop()[2]
+            dropped = self._dropped + self._lines[0][2]
         # Python ends by a fatal error if a thread is writing to stdout then, so its end waits as if it wrote itself.
         atexit.register(self._thread.join)
         return dropped
@@ -66,25 +65,23 @@ class Writer:
         # Once lines were dropped there is much room before others are taken: not one for each that is written.
         return self._waiting_bytes < (MOST_WAITING // 2 if self._dropped else MOST_WAITING)
 
-    def _append(self, level: int, text: str) -> None:
-        self._lines.append((level, text))
+    def _append(self, level: int, text: str, stands_for: int = 1) -> None:
+        self._lines.append((level, text, stands_for))
         self._waiting_bytes += len(text) + OVERHEAD
 
     def _append_dropped(self) -> None:
         if self._dropped:
             told = f"pystorm-spark: {self._dropped:,} lines were dropped here, because those before them were not read"
-            self._append(logging.WARNING, told)
+            self._append(logging.WARNING, told, self._dropped)
             self._dropped = 0
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._lines:
-                    self._append_dropped()
                 self._changed.wait_for(lambda: self._lines or self._closed)
                 if not self._lines:
                     return
-                level, text = self._lines[0]
+                level, text, _ = self._lines[0]
             try:
                 self._write(level, text)
             except BaseException:  # nobody reads any more, or a handler of the user raises: no fault of the slots
@@ -92,4 +89,6 @@ class Writer:
             with self._changed:
                 self._lines.popleft()
                 self._waiting_bytes -= len(text) + OVERHEAD
+                if not self._lines:
+                    self._append_dropped()
                 self._changed.notify_all()
