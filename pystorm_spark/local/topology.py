@@ -119,6 +119,7 @@ class LocalTopology:
 
     def _restart(self, crash: SlotCrash) -> None:
         lost = self._slot
+        lost.shop.abandon()
         self._deaths = 0 if self._has_progressed(lost) else self._deaths + 1
         self._keep_counts(lost)
         self.slot = None

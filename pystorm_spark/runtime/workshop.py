@@ -87,6 +87,11 @@ class Workshop:
         """End the pool: what it has begun it ends, what waits in it is dropped, and no thread of it is left."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Drop what is posted from now on: nobody turns the slot any more, and threads may go on for ever."""
+        self._posted, self._beginnings = deque(maxlen=0), deque(maxlen=0)
 
     def post(self, call: Callable[[], None]) -> None:
         """Have the slot's own thread make `call`, in the order posted."""

@@ -977,3 +977,16 @@ def test_a_slot_is_woken_for_what_threads_have_emitted_while_it_rested():
     slot.on_wake(lambda: woken.append(True))
     slot.resting = False
     assert woken
+
+
+@pytest.mark.parametrize("of", ["spout", "bolt"])
+def test_nothing_is_kept_of_what_threads_emit_when_the_slot_is_closed(of):
+    mesh = web_mesh(1)
+    slot, component = mesh.slots[0], getattr(mesh, of)()
+    slot.close()
+
+    thread = Thread(target=component.emit, args=("late", mesh.tasks("bolt")[0]))
+    thread.start()
+    thread.join()
+
+    assert not slot.shop.has_posted()
