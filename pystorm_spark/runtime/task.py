@@ -146,13 +146,17 @@ class Task:
     # Errors.
 
     def guard(self, call: Callable[..., Any], name: str, *args: Any) -> None:
-        """Make a call into user code whose failure must not hurt anything else."""
-        if get_ident() == self.shop.thread:
-            self.shop.running = self
+        """Make a call into user code whose failure must not hurt anything else, maybe in the middle of another one."""
+        shop = self.shop
+        before = shop.running
+        if get_ident() == shop.thread:
+            shop.running = self
         try:
             call(*args)
         except BaseException as exc:
             self.report(exc, what=name)
+        if get_ident() == shop.thread:
+            shop.running = before
 
     def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
         """Keep `error` for the topology's status, and log it; too many log lines are throttled."""

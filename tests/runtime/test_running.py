@@ -86,3 +86,29 @@ def test_nothing_is_said_of_a_thread_that_the_slot_does_not_know():
     thread.join()
 
     assert found == [None]
+
+
+def test_what_threads_have_posted_is_made_within_a_call_of_another_bolt():
+    builder = TopologyBuilder()
+    builder.set_spout("spout", ScriptedSpout())
+    builder.set_bolt("threaded", HoldingBolt()).shuffle_grouping("spout")
+    builder.set_bolt("watched", HoldingBolt()).shuffle_grouping("spout")
+    mesh = Mesh(builder.create_topology(), 1)
+    mesh.spout().emit("held", message_id=1)
+    mesh.settle()
+    task, held, found = mesh.task("watched"), mesh.bolt("threaded").take("held"), []
+    task.watch()
+
+    def execute(tup):
+        thread = Thread(target=mesh.bolt("threaded").collector.fail, args=(held,))
+        thread.start()
+        thread.join()
+        task.collector.ack(tup)
+        found.append(mesh.slots[0].running(get_ident()))
+
+    task._execute = execute
+    mesh.spout().emit("now", message_id=2)
+    mesh.settle()
+
+    assert mesh.spout().failed == [1]
+    assert found == [f"watched:{task.task_id}"]
