@@ -74,7 +74,7 @@ class Ending:
         self._signals += 1
         self._torture.is_cut_short = True
         if self._signals == 1:
-            self._torture.report.say("interrupted: no more faults; once more to end at once")
+            self._torture.report.cut_short()
         elif self._signals == 2:
             raise KeyboardInterrupt
 

@@ -36,6 +36,11 @@ class Report:
         with (self._folder / "logs" / "faults.log").open("a") as file:
             file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
 
+    def cut_short(self) -> None:
+        """The run ends before its time: its figures tell how long faults came."""
+        self.figures["secs"] = round(time.monotonic() - self._began)
+        self.say("interrupted: no more faults; once more to end at once")
+
     def strike(self, kind: str, told: str) -> None:
         self.faults[kind] += 1
         self.say(f"  {kind}: {told}")
