@@ -100,6 +100,11 @@ class Scheduler:
     def monotonic(self) -> float:
         return self.now
 
+    def waits(self, name: str) -> bool:
+        """Whether a thread waits for others, and will not go on by itself."""
+        (thread,) = (thread for thread in self._threads if thread.name == name)
+        return not thread.can_go_on() and thread.until == math.inf
+
     def lock(self) -> Lock:
         return Lock(self)
 

@@ -25,7 +25,7 @@ class Writing:
     """Two threads that have lines written, and the end of it all, at a place that takes so many lines, then no more."""
 
     def __init__(self, schedule, room, takes):
-        self.scheduler = Scheduler(schedule, [writer_module], time_passes=True)
+        self.scheduler = Scheduler(schedule, [writer_module], time_passes=takes < len(LINES))
         self.room, self.takes = room, takes
         self.written = []
         self.refused = 0
@@ -66,6 +66,7 @@ class Writing:
         counted, missing = told + self.dropped_at_end, len(LINES) - len(lines)
         assert counted >= missing, self.scheduler.handed_over
         assert counted == missing or self.dropped_at_end  # which counts the line that is being written
+        assert self.takes < len(LINES) or not self.dropped_at_end
 
 
 PLACES = {"quick and narrow": (1, 100), "quick": (3, 100), "wide": (100, 100), "blocked": (100, 3)}
@@ -101,14 +102,20 @@ class Speaking:
         self.ours, self.theirs = connected(self.scheduler)
         self.heard = []
         self.finalizers = 1
+        self.sent = []
+        self.is_amid = False
 
     # As the connection.
 
     def send(self, message):
-        self.ours.send(message)
+        assert not self.is_amid
+        self.is_amid = True
         if message.get("number") == 1 and self.finalizers:
             self.finalizers -= 1
-            print("__del__", file=self.out)  # the garbage collector runs amid a message
+            print("__del__ 1\n__del__ 2", file=self.out)  # the garbage collector runs amid a message
+        self.ours.send(message)
+        self.sent.append((message.get("thread"), message.get("number")))
+        self.is_amid = False
 
     # As the process.
 
@@ -134,21 +141,22 @@ class Speaking:
     def speak(self, thread):
         for number in range(3):
             self.tell("told", thread=thread, number=number)
+            assert (thread, number) in self.sent  # the process may end by itself now
 
     def print(self, thread):
         for number in range(3):
             print(thread, number, sep="", file=self.out)
 
     def hear(self):
-        while len(self.heard) < 10:
+        while len(self.heard) < 11:
             self.heard.append(self.theirs.receive())
 
     def check(self):
         for thread in "ab":
             assert [said["number"] for said in self.heard if said.get("thread") == thread] == [0, 1, 2]
         printed = [said["text"] for said in self.heard if said["kind"] == "print"]
-        assert [text for text in printed if text != "__del__"] == ["c0", "c1", "c2"]
-        assert printed.count("__del__") == 1
+        assert [text for text in printed if text[0] == "c"] == ["c0", "c1", "c2"]
+        assert [text for text in printed if text[0] != "c"] == ["__del__ 1", "__del__ 2"]
         assert not self.words._unsent
 
 
