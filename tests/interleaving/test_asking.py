@@ -103,7 +103,7 @@ def finished_after_a_commit(schedule, monkeypatch):
 
     def finish():
         town.work(0)
-        town.scheduler.wait_for(lambda: town.keeper.txid == 1)
+        town.scheduler.wait_for(lambda: town.driver._commits == 1)
         changes = town.process(1).changes
         assert town.driver.finish(20.0)
         assert town.keeper.held[1] >= changes, town.scheduler.handed_over
