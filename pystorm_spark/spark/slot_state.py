@@ -124,6 +124,7 @@ class SlotState:
         self._told_wanted = self._told_urgent = False
         self._merger.submit(self._merge)
         if asked is not None:
+            self.look()  # first: where the last commit is asked for, there may be another one to be made
             self._tell("done", asked=asked)
 
     def read(self, component: str, key: bytes | None, asked: int) -> None:

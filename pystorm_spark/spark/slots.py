@@ -113,7 +113,8 @@ class Slots:
 
     def _is_awaited(self, link: SlotLink) -> bool:
         """Whether a process that starts is still needed: Spark may start two for a slot, or one may come too late."""
-        return self.slots[link.slot] is None and link.epoch == self.epoch
+        is_given_up = link.slot in self._lost  # and another one is about to be started
+        return self.slots[link.slot] is None and link.epoch == self.epoch and not is_given_up
 
     def _on_failed(self, link: SlotLink, message: dict[str, Any]) -> None:
         link.reason = message["error"]

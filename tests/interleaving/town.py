@@ -133,8 +133,8 @@ class Process:
 
     def on_commit(self, message):
         self.told_changes = False
-        self.done(message)
         self.look()
+        self.done(message)
 
     def look(self):
         """Tell what the driver has to know, as a slot does after each turn."""

@@ -108,3 +108,14 @@ def test_a_state_that_is_too_large_is_not_told_at_once(monkeypatch):
     (_, whole), (_, too_much) = told.messages
     assert len(whole["found"]) == whole["size"]
     assert (too_much["found"], too_much["size"]) == (None, whole["size"])
+
+
+def test_the_driver_hears_of_what_is_to_be_committed_next_before_a_commit_is_done():
+    told = Told()
+    state = opened(told)
+    state.look()
+    told.messages.clear()
+
+    state.commit(1, asked=5)
+
+    assert [kind for kind, _ in told.messages] == ["uncommitted", "done"]

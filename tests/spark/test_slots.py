@@ -147,3 +147,16 @@ def test_a_process_that_takes_long_to_open_its_components_is_not_started_again()
 def test_slots_of_which_nothing_is_heard_at_all_are_given_up_in_the_end():
     with pytest.raises(StormError, match=r"slots \[0, 1\] did not start within 90 s"):
         started(*[["dies at once"] * 2] * 5)
+
+
+def test_a_process_that_comes_when_its_start_was_given_up_is_ended_and_does_not_count_as_the_next_one():
+    places = Places(["takes long"])
+    slots = places.slots = Slots(1, places, silence_secs=60, start_secs=60, changed=HandChanges())
+    late = SlotLink(0, 0, Scripted(lambda message: None), is_near=False)
+    late._connection.close = lambda: None
+    slots.admit(late)
+    slots._lost[0] = "it did not start"  # so it is started anew, in a new epoch
+
+    slots.on_message(late, {"kind": "ready", "address": ["socket"]})
+
+    assert (late.state, slots.slots[0]) == ("surplus", None)
