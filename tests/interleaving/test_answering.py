@@ -24,10 +24,9 @@ class Answering:
         self.plan, self.arrivals = SimpleNamespace(slot_of={7: 1}), self
         self.clock, self.resting = self.scheduler, False
         self.epoch = 1
-        self.asked_for = []  # epochs that the slot is to begin
         self.outbox, self.made, self.delivered = [], 0, []
         self.answers = {}  # {(epoch, job, number): what each who asked was answered}
-        self.fenced = self.is_reset = False
+        self.fenced = False
 
     # As the slot.
 
@@ -52,19 +51,19 @@ class Answering:
         return self
 
     def turn(self):
-        for _ in range(6):
-            self.made += 1
-            self.outbox.append(self.frame(self.epoch, self.made))
-            if self.asked_for:
-                self.epoch = self.asked_for.pop()
-                self.outbox.clear()
-                self.exchanges.open(self.epoch)
-            self.scheduler.pause()
+        for _ in range(3):
+            self.work()
         self.scheduler.wait_for(lambda: self.fenced)
-        if self.asked_for:
-            self.epoch = self.asked_for.pop()
-            self.outbox.clear()
-            self.exchanges.open(self.epoch)
+        self.scheduler.pause()  # it is busy with user code
+        self.epoch = 2
+        self.outbox.clear()
+        self.exchanges.open(2)
+        self.work()
+
+    def work(self):
+        self.made += 1
+        self.outbox.append(self.frame(self.epoch, self.made))
+        self.scheduler.pause()
 
     def ask_all(self):
         for epoch, job in ((1, 1), (1, 2), (2, 1)):
@@ -85,7 +84,6 @@ class Answering:
         self.exchanges.end_job(1, 1)
         self.scheduler.wait_for(lambda: (1, 2, 0) in self.answers)
         self.exchanges.fence(2)
-        self.asked_for.append(2)
         self.fenced = True
 
     def frame(self, epoch, number):
