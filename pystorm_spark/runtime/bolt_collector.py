@@ -225,7 +225,8 @@ class BoltCollector(OutputCollector):
         with self._shop.lock:
             tree = self._claim(tup, verb)
         if tree is not None:
-            self._make(lambda: self._close(tup, tree, verb))
+            why = self._why() if verb == "fail" else ""  # here: the exception is this thread's
+            self._make(lambda: self._close(tup, tree, verb, why))
 
     def _make(self, call: Callable[[], None]) -> None:
         """Make `call` in the slot's own thread: now if this is it, else before the next ack of this bolt."""
@@ -258,7 +259,7 @@ class BoltCollector(OutputCollector):
             return None
         return tree
 
-    def _close(self, tup: Tuple, tree: Tree, verb: str) -> None:
+    def _close(self, tup: Tuple, tree: Tree, verb: str, why: str) -> None:
         if self.held:
             self._released(tup)
         if verb == "ack" or is_tick(tup):  # which takes itself out of the acked ones
@@ -266,7 +267,7 @@ class BoltCollector(OutputCollector):
         else:
             self.failed += 1
         if verb == "fail":
-            self._shop.outbox.why = self._why()
+            self._shop.outbox.why = why
             tree.fail()
         release([tree])
         if self.watched:

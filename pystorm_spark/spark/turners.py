@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from threading import get_ident
 
-from pystorm_spark.runtime.bolt_task import Relieved
+from pystorm_spark.runtime.bolt_task import BoltTask, Relieved
 from pystorm_spark.spark.relief import LOOK_SECS, Relief
 
 
@@ -78,16 +78,23 @@ class Turners:
         except BaseException as exc:
             self._crash(exc)
 
+    def _make_step(self) -> tuple[BoltTask | None, bool]:
+        """A step: the bolt that has maybe held it up for long, and whether there was anything to do.
+
+        The bolt is not served where `Relieved` is caught: whatever user code raised then would seem to come of that.
+        """
+        try:
+            return None, self._step()
+        except Relieved as relieved:
+            return relieved.task, True
+
     def _turn(self, relief: Relief | None) -> None:
         idle_turns = 0
         while not self.is_stopping():
-            try:
-                busy = self._step()
-            except Relieved as relieved:
-                if relief is not None and relief.is_relieved():
-                    relief.serve(relieved.task, lambda: not self.is_stopping(), self.note_call)
-                    return
-                continue
+            task, busy = self._make_step()
+            if task is not None and relief is not None and relief.is_relieved():
+                relief.serve(task, lambda: not self.is_stopping(), self.note_call)
+                return
             if busy:
                 idle_turns = 0
             else:

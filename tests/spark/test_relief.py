@@ -43,6 +43,7 @@ class Counter(Spout):
 
     def fail(self, message_id):
         self.failed.append(message_id)
+        self.whys = [*getattr(self, "whys", ()), self.collector.why]
 
 
 class Gated(Bolt):
@@ -94,6 +95,18 @@ class Chatty(Bolt):
         while time.monotonic() < until:
             self.collector.emit(tup, [tup[0]])
         self.collector.ack(tup)
+
+
+class Raising(Gated):
+    """Raises, or fails its tuple, once it has a thread of its own."""
+
+    def execute(self, tup):
+        if tup[0] == 1:
+            raise ValueError("of the user")
+        if tup[0] == 2:
+            self.collector.fail(tup)
+            return
+        super().execute(tup)
 
 
 class Seen(Bolt):
@@ -187,6 +200,20 @@ def test_a_bolt_stays_with_the_thread_that_it_holds(turned):
     slow.gate.set()
     wait_until(lambda: len(slot.user("slow-numbers").acked) == 20)
     assert set(slow.threads) == {slot.first.ident}
+
+
+def test_what_a_bolt_in_its_own_thread_raises_comes_of_nothing_of_ours(turned):
+    slot = turned(Raising(0))
+    slow, numbers = slot.user("slow"), slot.user("slow-numbers")
+    assert slow.is_held.wait(60)
+    goes_on(slot.user("fast-numbers"))
+    slow.gate.set()
+    wait_until(lambda: len(numbers.acked) == 18)
+    wait_until(lambda: sorted(numbers.failed) == [1, 2])
+
+    task = next(task for task in slot.slot.tasks.values() if task.component_id == "slow")
+    assert "Relieved" not in task.errors[-1].traceback
+    assert [why.partition(" ")[2] for why in numbers.whys] == ["ValueError: of the user", "failed it"]
 
 
 def test_every_bolt_that_is_held_up_has_its_own_thread(turned):
