@@ -46,6 +46,7 @@ class Driver(Slots):
         keeper: Keeper | None = None,
         drain_secs: float = math.inf,
         poison_deaths: int = 0,
+        suspicion_secs: float = math.inf,
     ) -> None:
         super().__init__(slots, engine, silence_secs, start_secs, changed, drain_secs)
         self.error: BaseException | None = None
@@ -54,6 +55,7 @@ class Driver(Slots):
         self._with_frames: set[int] = set()
         self._deaths = dict.fromkeys(range(slots), 0)  # since the last commit, or batch that the slot lived through
         self.poison = Poison(poison_deaths)
+        self._suspicion_secs = suspicion_secs
         self._explained: set[int] = set()  # slots whose death was by a tuple that is not executed again
         self._keeper = keeper  # of commits, where there is state to be committed
         self._commit_secs = keeper.interval_secs if keeper is not None else COMMIT_SECS
@@ -98,7 +100,7 @@ class Driver(Slots):
         self.poison.note_survival(message["key"])
 
     def _note_death(self, link: SlotLink) -> None:
-        if self.poison.note_death(link.executing.values()):
+        if self.poison.note_death(link.executing.values(), self._changed.monotonic()):
             self._explained.add(link.slot)
 
     _HANDLERS: ClassVar[dict[str, Handler]] = {
@@ -190,6 +192,7 @@ class Driver(Slots):
             raise
         if epoch == self.epoch:
             self._forgive_deaths()
+        self.poison.forget(self._changed.monotonic() - self._suspicion_secs)
         if self.poison.has_news:
             self._tell_poison()
 

@@ -22,9 +22,10 @@ class Poison:
         self.is_known = most > 0
         self._most = most
         self._deaths: dict[str, set[int]] = {}  # {tuple: the epochs in which it was begun, and a process ended}
+        self._noted_at: dict[str, float] = {}  # {suspect: when it was seen last}
         self.has_news = False  # there are fewer suspects than slots were told
 
-    def note_death(self, executing: Iterable[tuple[str, int]]) -> bool:
+    def note_death(self, executing: Iterable[tuple[str, int]], now: float) -> bool:
         """A process has ended while these were executed, each begun in an epoch; whether one is condemned now."""
         condemned = False
         for key, epoch in sorted((key, epoch) for key, epoch in executing if key and self.is_known):
@@ -32,6 +33,7 @@ class Poison:
             if len(epochs) < self._most <= len(epochs | {epoch}):
                 log.error("%s has ended its process %d times: from now on it fails unexecuted", key, self._most)
             epochs.add(epoch)
+            self._noted_at[key] = now
             condemned |= len(epochs) >= self._most
         return condemned
 
@@ -39,6 +41,13 @@ class Poison:
         """A slot has executed a suspect, and still runs."""
         if len(self._deaths.get(key, ())) < self._most:
             self.has_news |= self._deaths.pop(key, None) is not None
+            self._noted_at.pop(key, None)
+
+    def forget(self, before: float) -> None:
+        """Suspects that have ended no process since then do not come again, and knowing them costs all slots speed."""
+        for key, noted_at in list(self._noted_at.items()):
+            if noted_at < before:
+                self.note_survival(key)
 
     def told(self) -> dict[str, list[str]]:
         """What slots need to know of it."""

@@ -45,6 +45,7 @@ from pystorm_spark.spark.wire import Connection, private_folder
 log = logging.getLogger(__name__)
 
 START_SECS = 10.0  # for slots that were still starting when they are told to end
+SUSPICION = 4  # times as long as a tuple may take, after which a suspect that has not come again is forgotten
 STATS_SECS = 2.0  # how long a question for the latest counts waits for a slot that is held up
 
 
@@ -85,6 +86,7 @@ class Run:
             keeper=self._checkpoint,
             drain_secs=2.0 * plan.conf["topology.message.timeout.secs"],
             poison_deaths=plan.conf["topology.poison.deaths"],
+            suspicion_secs=SUSPICION * max(_execute_timeout(plan), plan.conf["topology.message.timeout.secs"]),
         )
         self._launch = self._launch_from(parent)
         by_ids = plan.committed_spouts if plan.conf["topology.state.guarantee"] == "exactly-once" else ()

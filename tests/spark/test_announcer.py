@@ -218,8 +218,8 @@ def test_a_tuple_that_cannot_be_packed_is_announced_all_the_same(error):
 # The driver's book.
 
 
-def died(poison, epoch, *keys):
-    return poison.note_death([(key, epoch) for key in keys])
+def died(poison, epoch, *keys, now=0.0):
+    return poison.note_death([(key, epoch) for key in keys], now)
 
 
 def test_a_tuple_is_condemned_by_the_second_death():
@@ -246,10 +246,20 @@ def test_a_tuple_that_was_outlived_is_no_suspect():
     assert not died(poison, 2, "a")
 
 
+def test_a_suspect_that_does_not_come_again_is_forgotten():
+    poison = Poison(2)
+    died(poison, 1, "early", now=1.0)
+    died(poison, 2, "late", now=3.0)
+    poison.forget(before=2.0)
+    assert poison.has_news
+    assert poison.told()["suspects"] == ["late"]
+
+
 def test_a_condemned_tuple_stays_so():
     poison = Poison(1)
     assert died(poison, 1, "a")
     poison.note_survival("a")
+    poison.forget(before=1.0)
     assert poison.told()["condemned"] == ["a"]
 
 
