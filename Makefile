@@ -54,7 +54,7 @@ test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core
 	@PYSTORM_SPARK_PURE=1 $(PYTEST) -n auto -m 'not spark' tests/runtime tests/behaviour tests/interleaving $(ARGS)
 
 test-sanitized: $(STAMP) ## run the tests of the runtime and of states on a core with AddressSanitizer and UBSan
-	@$(BIN)/python .ci/sanitized.py -n auto -m 'not spark and not slow' tests/runtime tests/state tests/behaviour tests/interleaving $(ARGS)
+	@$(BIN)/python .ci/sanitized.py -n auto -m 'not spark and (not slow or core)' tests/runtime tests/state tests/behaviour tests/interleaving $(ARGS)
 
 demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)

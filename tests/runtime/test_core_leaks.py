@@ -17,7 +17,11 @@ from pystorm_spark.topology.tuple import SETTLED, Tuple
 from .scenes import RAISING, SCENES, Scenes, made_wrongly
 from .twins import compiled_functions
 
-pytestmark = pytest.mark.skipif(CORE != "compiled", reason="the compiled core does not run")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.core,
+    pytest.mark.skipif(CORE != "compiled", reason="the compiled core does not run"),
+]
 ROUNDS = 3
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
 UNPACKED = {"fill", "rows"}  # Python itself leaks a dict where `zip(*columns, strict=True)` gets no iterable

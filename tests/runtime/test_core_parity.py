@@ -25,7 +25,11 @@ from pystorm_spark.state.key_value import KeyValueState
 from .slots import TIMEOUT_SECS, CountingRandom
 from .twins import compiled_functions, drawn, outcome, python_alone, stage
 
-pytestmark = pytest.mark.skipif(CORE != "compiled", reason="the compiled core does not run")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.core,
+    pytest.mark.skipif(CORE != "compiled", reason="the compiled core does not run"),
+]
 
 KEYS = st.sampled_from(
     [

@@ -99,5 +99,6 @@ def driver(monkeypatch):
     made.close()
 
 
+@pytest.mark.slow
 def test_a_slot_that_waits_for_its_driver_to_read_ends_by_its_lease(driver):
     assert driver.start_slot().returncode == ORPHANED
