@@ -14,8 +14,8 @@ from benchmarks.spark_rig import CORES, SparkRig
 from benchmarks.word_count import bolts
 from pystorm_spark import TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSpout
-from pystorm_spark.spark.row_batches import row_batches
-from pystorm_spark.spark.session import JVM_SETTINGS
+from pystorm_spark.spark.rows.row_batches import row_batches
+from pystorm_spark.spark.session.session import JVM_SETTINGS
 
 BAR = 0.7
 TASKS = 2

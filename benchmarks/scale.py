@@ -8,9 +8,9 @@ import math
 from dataclasses import dataclass
 
 from pystorm_spark.runtime.slot import TURN_SECS
-from pystorm_spark.spark.answers import HOLD_SECS
-from pystorm_spark.spark.control import LEASE_SECS
-from pystorm_spark.spark.driver import COMMIT_SECS, FEWEST_EXCHANGES, MOST_EXCHANGES
+from pystorm_spark.spark.driver.control import LEASE_SECS
+from pystorm_spark.spark.driver.loop import COMMIT_SECS, FEWEST_EXCHANGES, MOST_EXCHANGES
+from pystorm_spark.spark.slot.exchanges import HOLD_SECS
 
 HIGHEST_SHARE = 0.5  # of a core, that the driver may use for control connections before it is a worry
 

@@ -19,12 +19,13 @@ from benchmarks.spark_rig import CONF, CORES, PATIENCE_SECS, SparkRig, exchanges
 from pystorm_spark import TopologyBuilder
 from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import Part
-from pystorm_spark.runtime.codec import ValueCodec, decode
+from pystorm_spark.runtime.codec.codec import ValueCodec, decode
 from pystorm_spark.runtime.frames import TupleBuffer
-from pystorm_spark.spark.answers import HOLD_SECS
-from pystorm_spark.spark.control import LEASE_SECS
-from pystorm_spark.spark.exchange import Order, Visit, make_chain
-from pystorm_spark.spark.wire import Address
+from pystorm_spark.spark.driver.control import LEASE_SECS
+from pystorm_spark.spark.exchange.chain import make_chain
+from pystorm_spark.spark.exchange.visit import Order, Visit
+from pystorm_spark.spark.protocol.wire import Address
+from pystorm_spark.spark.slot.exchanges import HOLD_SECS
 from pystorm_spark.topology.durable import TaskKey
 
 FITTED, CHECKED, READ_OUT = (1, 2, 4, 8), (16, 32), (100, 1000)

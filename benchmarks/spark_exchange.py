@@ -9,7 +9,7 @@ from benchmarks.components import DevNullBolt, SentenceSpout
 from benchmarks.meter import Spread
 from benchmarks.spark_rig import SLOTS, SparkRig, exchanges_noted
 from pystorm_spark import TopologyBuilder
-from pystorm_spark.spark.exchange import make_chain
+from pystorm_spark.spark.exchange.chain import make_chain
 
 BAR = 1.2  # times the bare chain
 EXCHANGES = 8  # in a chain

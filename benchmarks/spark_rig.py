@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from benchmarks.machine import ROOT, environment
 from benchmarks.meter import SPOUT
 from pystorm_spark import SparkCluster
-from pystorm_spark.spark.exchange import Chains
-from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS
+from pystorm_spark.spark.exchange.chain import Chains
+from pystorm_spark.spark.session.session import CONTEXT_SETTINGS, JVM_SETTINGS
 
 CORES = 2
 SLOTS = 2

@@ -18,9 +18,10 @@ from pathlib import Path
 from benchmarks.spark_components import PacedSpout
 from pystorm_spark import WorkerHook
 from pystorm_spark.runtime.frames import Outbox
-from pystorm_spark.spark import answers, exchange
-from pystorm_spark.spark.answers import Exchanges
-from pystorm_spark.spark.exchange import Visit
+from pystorm_spark.spark.exchange import chain as exchange
+from pystorm_spark.spark.exchange.visit import Visit
+from pystorm_spark.spark.slot import exchanges as answers
+from pystorm_spark.spark.slot.exchanges import Exchanges
 
 STAGES = (
     "emitted",

@@ -11,7 +11,7 @@ from pystorm_spark.checkpoint.commit_log import CommitLog
 from pystorm_spark.checkpoint.files import PosixFiles
 from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import CheckpointStore
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.state import KeyValueState
 from pystorm_spark.topology.durable import TaskKey
 

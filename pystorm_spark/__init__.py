@@ -181,7 +181,7 @@ def __getattr__(name: str) -> object:
 
         return StormSubmitter
     if name == "load_state":
-        from pystorm_spark.spark.state_table import load_state
+        from pystorm_spark.spark.storage.state_table import load_state
 
         return load_state
     raise AttributeError(f"module 'pystorm_spark' has no attribute {name!r}")

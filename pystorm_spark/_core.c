@@ -25,7 +25,7 @@ typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 
 /* Where the slots are. */
 
-enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, SHOP, BOLT, SPOUT, LEDGER, ENTRY,
+enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, CONTEXT, BOLT, SPOUT, LEDGER, ENTRY,
        ROTATING, TASK, SOURCE, STATE, TAKEN_BACK, KINDS };
 
 static const struct {
@@ -42,7 +42,7 @@ static const struct {
     [BUFFER] = {"pystorm_spark.runtime.frames", "TupleBuffer", KINDS},
     [ACKS] = {"pystorm_spark.runtime.frames", "AckBuffer", KINDS},
     [OUTBOX] = {"pystorm_spark.runtime.frames", "Outbox", KINDS},
-    [SHOP] = {"pystorm_spark.runtime.workshop", "Workshop", KINDS},
+    [CONTEXT] = {"pystorm_spark.runtime.slot_context", "SlotContext", KINDS},
     [BOLT] = {"pystorm_spark.runtime.bolt_collector", "BoltCollector", KINDS},
     [SPOUT] = {"pystorm_spark.runtime.spout_collector", "SpoutCollector", KINDS},
     [LEDGER] = {"pystorm_spark.runtime.acker", "AckLedger", KINDS},
@@ -64,12 +64,13 @@ static PyTypeObject *types[KINDS];
     X(ROUTE, origin) X(ROUTE, pick) X(ROUTE, ports) X(PORT, append) X(PORT, buffer) X(PORT, task_id)                   \
     X(BUFFER, counts) X(BUFFER, edges) X(BUFFER, homes) X(BUFFER, in_runs) X(BUFFER, roots) X(BUFFER, rows)            \
     X(BUFFER, run) X(ACKS, acked_roots) X(ACKS, acked_edges)                                                           \
-    X(OUTBOX, _acks) X(OUTBOX, _edge_ids) X(OUTBOX, branches) X(SHOP, inside) X(SHOP, outbox) X(SHOP, thread)          \
-    X(BOLT, _shop) X(BOLT, _task) X(BOLT, acked) X(BOLT, default) X(BOLT, held) X(BOLT, routes) X(BOLT, short_way)     \
+    X(OUTBOX, _acks) X(OUTBOX, _edge_ids) X(OUTBOX, branches) X(CONTEXT, inside) X(CONTEXT, outbox) X(CONTEXT, thread) \
+    X(BOLT, _slot_context) X(BOLT, _task) X(BOLT, acked) X(BOLT, default) X(BOLT, held) X(BOLT, routes)                \
+    X(BOLT, short_way)                                                                                                 \
     X(SPOUT, _plainly) X(SPOUT, _task) X(SPOUT, bucket) X(SPOUT, default) X(SPOUT, emits) X(SPOUT, now)                \
     X(SPOUT, routes) X(SPOUT, short_way)                                                                               \
     X(LEDGER, _entries) X(ENTRY, edges) X(ENTRY, failed) X(ENTRY, spout_task)                                          \
-    X(ROTATING, _buckets) X(ROTATING, newest) X(TASK, _batch) X(TASK, backlog) X(TASK, inbox)       \
+    X(ROTATING, _buckets) X(ROTATING, newest) X(TASK, _batch) X(TASK, backlog) X(TASK, inbox)                          \
     X(SOURCE, acked)                                                                                                   \
     X(STATE, _changed) X(STATE, _committed) X(STATE, _prepared)
 
@@ -205,7 +206,7 @@ static void note_complete(void)
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
     X(_draw) X(_emit_picked) X(_emit_unusual) X(_is_new) X(_left) X(_ledger) X(_make) X(anchors) X(drained)            \
-    X(edge_id) X(emit) X(init) X(message_id) X(part_acked) X(send) X(shop) X(stream) X(task_id) X(track)
+    X(edge_id) X(emit) X(init) X(message_id) X(part_acked) X(send) X(slot_context) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
 static PyObject *id_bits;         /* 64 */
@@ -297,9 +298,9 @@ static int is_zero(PyObject *object, Py_ssize_t offset)
     return found != NULL && PyLong_CheckExact(found) && !PyObject_IsTrue(found);
 }
 
-static int is_slots_thread(PyObject *shop)
+static int is_slots_thread(PyObject *context)
 {
-    PyObject *thread = SLOT(shop, SHOP_thread);
+    PyObject *thread = SLOT(context, CONTEXT_thread);
     return thread != NULL && PyLong_CheckExact(thread) &&
            PyLong_AsUnsignedLongMask(thread) == PyThread_get_thread_ident();
 }
@@ -544,9 +545,10 @@ static int begin_run(PyObject *outbox, PyObject *buffer, PyObject *tree)
 }
 
 /* Put `values` into a buffer that has room and tuples in runs. 1 if done, 0 if this is for Python, -1 for an error. */
-static int send_short(PyObject *shop, PyObject *buffer, PyObject *values, PyObject *tree)
+static int send_short(PyObject *context, PyObject *buffer, PyObject *values, PyObject *tree)
 {
-    PyObject *rows = SLOT(buffer, BUFFER_rows), *counts = SLOT(buffer, BUFFER_counts), *outbox = SLOT(shop, SHOP_outbox);
+    PyObject *rows = SLOT(buffer, BUFFER_rows), *counts = SLOT(buffer, BUFFER_counts);
+    PyObject *outbox = SLOT(context, CONTEXT_outbox);
     if (!is_list(rows) || PyList_GET_SIZE(rows) + 1 >= PyLong_AsSsize_t(MOST_ROWS) || !is_list(counts) ||
         !PyList_GET_SIZE(counts) || !are_small_atoms(values))
         return 0;
@@ -562,9 +564,9 @@ static int send_short(PyObject *shop, PyObject *buffer, PyObject *values, PyObje
     return 1;
 }
 
-static int send(PyObject *shop, PyObject *task, PyObject *route, PyObject *buffer, PyObject *values, PyObject *tree)
+static int send(PyObject *context, PyObject *task, PyObject *route, PyObject *buffer, PyObject *values, PyObject *tree)
 {
-    int done = send_short(shop, buffer, values, tree);
+    int done = send_short(context, buffer, values, tree);
     if (done != 0)
         return done;
     PyObject *nothing = PyObject_CallMethodObjArgs(task, s_send, route, buffer, values, tree, NULL);
@@ -659,12 +661,12 @@ end:
     return done;
 }
 
-/* Workshop.leave, with the result of what is left. */
-static PyObject *left(PyObject *shop, PyObject *result)
+/* SlotContext.leave, with the result of what is left. */
+static PyObject *left(PyObject *context, PyObject *result)
 {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    if (add(shop, SHOP_inside, -1, NULL) == 0) {
+    if (add(context, CONTEXT_inside, -1, NULL) == 0) {
         PyErr_Restore(kind, value, traceback);
         return result;
     }
@@ -678,20 +680,20 @@ static PyObject *left(PyObject *shop, PyObject *result)
 /* The end of BoltCollector.ack: the last open tuple of `tree` has been acked. */
 static PyObject *drain(PyObject *collector, PyObject *tree)
 {
-    PyObject *shop = own(collector, BOLT__shop), *result = NULL;
-    if (!is_a(shop, SHOP))
+    PyObject *context = own(collector, BOLT__slot_context), *result = NULL;
+    if (!is_a(context, CONTEXT))
         wrong(collector);
-    else if (!is_slots_thread(shop)) {
+    else if (!is_slots_thread(context)) {
         PyObject *drained = PyObject_GetAttr(tree, s_drained);
         result = drained == NULL ? NULL : PyObject_CallMethodOneArg(collector, s__make, drained);
         Py_XDECREF(drained);
-    } else if (add(shop, SHOP_inside, 1, NULL) == 0) {
+    } else if (add(context, CONTEXT_inside, 1, NULL) == 0) {
         int done = is(tree, ROOT) ? drain_root(tree) : is(tree, BRANCH) ? drain_branch(tree) : 0;
         if (done >= 0)
             result = done ? Py_NewRef(Py_None) : PyObject_CallMethodNoArgs(tree, s_drained);
-        result = left(shop, result);
+        result = left(context, result);
     }
-    Py_XDECREF(shop);
+    Py_XDECREF(context);
     return result;
 }
 
@@ -757,22 +759,23 @@ end:
 static PyObject *bolt_emit_far(PyObject *self, PyObject *route, PyObject *port, PyObject *buffer, PyObject *values,
                                PyObject *tree, PyObject *anchors, PyObject *stream)
 {
-    PyObject *shop = own(self, BOLT__shop), *task = own(self, BOLT__task), *result = list_of(port, PORT_task_id);
+    PyObject *context = own(self, BOLT__slot_context), *task = own(self, BOLT__task);
+    PyObject *result = list_of(port, PORT_task_id);
     if (result == NULL)
         ;
     else if (!is_still(anchors, tree))
         Py_SETREF(result, emit_unusual(self, stream, anchors, values));
-    else if (!is_a(shop, SHOP) || task == NULL || !is_slots_thread(shop))
+    else if (!is_a(context, CONTEXT) || task == NULL || !is_slots_thread(context))
         Py_SETREF(result, PYTHON);
-    else if (add(shop, SHOP_inside, 1, NULL) < 0) /* Workshop.enter */
+    else if (add(context, CONTEXT_inside, 1, NULL) < 0) /* SlotContext.enter */
         Py_CLEAR(result);
     else {
-        if (send(shop, task, route, buffer, values, tree) < 0)
+        if (send(context, task, route, buffer, values, tree) < 0)
             Py_CLEAR(result);
-        result = emitted(route, left(shop, result));
+        result = emitted(route, left(context, result));
     }
     Py_XDECREF(task);
-    Py_XDECREF(shop);
+    Py_XDECREF(context);
     return result;
 }
 
@@ -803,11 +806,11 @@ static PyObject *task_send(PyObject *const *args, Py_ssize_t count, PyObject *na
 {
     if (count != 5 || names != NULL || !is(args[2], BUFFER) || !PyList_CheckExact(args[3]))
         return PYTHON;
-    PyObject *shop = PyObject_GetAttr(args[0], s_shop);
-    if (shop == NULL)
+    PyObject *context = PyObject_GetAttr(args[0], s_slot_context);
+    if (context == NULL)
         return NULL;
-    int done = is_a(shop, SHOP) ? send_short(shop, args[2], args[3], args[4]) : 0;
-    Py_DECREF(shop);
+    int done = is_a(context, CONTEXT) ? send_short(context, args[2], args[3], args[4]) : 0;
+    Py_DECREF(context);
     return done < 0 ? NULL : done ? Py_NewRef(Py_None) : PYTHON;
 }
 
@@ -1088,11 +1091,11 @@ static PyObject *track(PyObject *const *args, Py_ssize_t count, PyObject *names)
         return PYTHON;
     PyObject *self = args[0], *root = args[1], *id = NULL, *here = NULL, *outbox = NULL, *result = NULL;
     PyObject *left = PyObject_GetAttr(self, s__left), *ledger = PyObject_GetAttr(self, s__ledger);
-    PyObject *shop = PyObject_GetAttr(self, s_shop), *task_id = PyObject_GetAttr(self, s_task_id);
-    if (!left || !ledger || !shop || !task_id)
+    PyObject *context = PyObject_GetAttr(self, s_slot_context), *task_id = PyObject_GetAttr(self, s_task_id);
+    if (!left || !ledger || !context || !task_id)
         goto end;
-    outbox = is_a(shop, SHOP) ? own(shop, SHOP_outbox) : NULL;
-    if (!is_dict(left) || !is_a(ledger, LEDGER) || !is_a(outbox, OUTBOX) || !is_slots_thread(shop)) {
+    outbox = is_a(context, CONTEXT) ? own(context, CONTEXT_outbox) : NULL;
+    if (!is_dict(left) || !is_a(ledger, LEDGER) || !is_a(outbox, OUTBOX) || !is_slots_thread(context)) {
         result = PYTHON;
         goto end;
     }
@@ -1111,7 +1114,7 @@ end:
     Py_XDECREF(id);
     Py_XDECREF(outbox);
     Py_XDECREF(task_id);
-    Py_XDECREF(shop);
+    Py_XDECREF(context);
     Py_XDECREF(ledger);
     Py_XDECREF(left);
     return result;
@@ -1470,9 +1473,9 @@ static const struct {
               {"pystorm_spark.runtime.bolt_task", "BoltTask._next_batch", TASK, 0, next_batch},
               {"pystorm_spark.runtime.task", "Task.send", KINDS, 0, task_send},
               {"pystorm_spark.runtime.arrivals", "_fill", KINDS, 0, fill},
-              {"pystorm_spark.runtime.held_outcomes", "_read", KINDS, 0, read_roots},
-              {"pystorm_spark.runtime.arrow_rows", "_texts", KINDS, 1, texts},
-              {"pystorm_spark.runtime.arrow_rows", "_rows", KINDS, 1, rows_of_columns},
+              {"pystorm_spark.runtime.durable.held_outcomes", "_read", KINDS, 0, read_roots},
+              {"pystorm_spark.runtime.codec.arrow_rows", "_texts", KINDS, 1, texts},
+              {"pystorm_spark.runtime.codec.arrow_rows", "_rows", KINDS, 1, rows_of_columns},
               {"pystorm_spark.state.key_value", "KeyValueState.get", STATE, 1, state_get},
               {"pystorm_spark.state.key_value", "KeyValueState.put", STATE, 1, state_put}};
 

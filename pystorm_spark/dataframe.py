@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.errors import InvalidTopologyError
-from pystorm_spark.spark.fed_spout import StreamSpout
-from pystorm_spark.spark.keeping_bolt import WritingBolt
+from pystorm_spark.spark.slot.fed_spout import StreamSpout
+from pystorm_spark.spark.slot.keeping_bolt import WritingBolt
 from pystorm_spark.topology.fields import FieldsLike, as_fields
 from pystorm_spark.topology.graph import Topology
 

@@ -16,11 +16,11 @@ from pystorm_spark.checkpoint.part import read_sections, write_part
 from pystorm_spark.checkpoint.section import keys_of, live_entries, section_of
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.hashing import stable_hash
-from pystorm_spark.runtime.java_hash import java_fields_index
-from pystorm_spark.spark.checkpoint_place import HadoopPlace, Place
-from pystorm_spark.spark.held_state import held_state
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.runtime.keys.hashing import stable_hash
+from pystorm_spark.runtime.keys.java_hash import java_fields_index
+from pystorm_spark.spark.storage.held_state import held_state
+from pystorm_spark.spark.storage.place import HadoopPlace, Place
 from pystorm_spark.topology.builder import MAX_TASKS
 from pystorm_spark.topology.durable import TaskKey
 

@@ -15,8 +15,8 @@ from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.clock import Clock
 from pystorm_spark.errors import CheckpointError, StormError
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.commits import Commits, Letter, Restored
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.runtime.durable.commits import Commits, Letter, Restored
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
 

@@ -18,8 +18,8 @@ from pystorm_spark.cluster.checks import check_stateful, state_not_open
 from pystorm_spark.cluster.info import Tally, TopologyInfo
 from pystorm_spark.local.commits import LocalCommits
 from pystorm_spark.runtime.bolt_task import SlotCrash
-from pystorm_spark.runtime.commits import Letter
 from pystorm_spark.runtime.components import pickle_components
+from pystorm_spark.runtime.durable.commits import Letter
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
 
@@ -119,7 +119,7 @@ class LocalTopology:
 
     def _restart(self, crash: SlotCrash) -> None:
         lost = self._slot
-        lost.shop.abandon()
+        lost.slot_context.abandon()
         self._deaths = 0 if self._has_progressed(lost) else self._deaths + 1
         self._keep_counts(lost)
         self.slot = None

@@ -1,4 +1,4 @@
-"""Internal. What a slot does with its frames: pure, which is to say no pyspark, socket, file or wall clock.
+"""Internal. What a slot does with its frames. Pure: no pyspark, thread, socket, file or wall clock.
 
 The way of a tuple:
 
@@ -13,4 +13,21 @@ The way of a tuple:
 | 7 | `trees` | a part of a tree that has drained sends home one XOR of all its edges |
 | 8 | `acker` | `AckLedger`, in the slot of the spout task: the tree is complete when the XOR is zero |
 | 9 | `spout_task` | `ack(msg_id)` or `fail(msg_id)`; pending shrinks: the circle is closed |
+
+Beside them:
+
+| file | what it is |
+|---|---|
+| `plan` | the tasks of a topology, their ids and slots |
+| `components`, `wiring` | components as bytes; makes the tasks of one slot and connects them |
+| `task` | what spout tasks and bolt tasks share |
+| `spout_collector`, `bolt_collector` | how a spout and a bolt emit; the hot path |
+| `slot_context` | what the tasks of one slot share, and the calls that other threads have posted |
+| `arrivals`, `back_pressure` | frames until they are tuples in a queue; which spouts may emit |
+| `pending_limit` | how many messages of one spout task may be pending |
+| `rotating`, `timers` | buckets that a timer turns; what a slot does every so many seconds |
+| `metrics_bolt` | metrics consumers as bolts |
+| `codec/` | frames and values as bytes: `codec`, `values`, `extension`, `pickling`, `arrays`, `arrow_rows` |
+| `keys/` | hashes of grouping keys: `hashing`, `java_hash` |
+| `durable/` | what a commit holds: `commits`, `held_outcomes`, `committed_ids`, `committed_rows` |
 """

@@ -10,7 +10,7 @@ from typing import Any
 from pystorm_spark.core import compiled
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode
+from pystorm_spark.runtime.codec.codec import AckFrame, TupleFrame, ValueCodec, decode
 from pystorm_spark.runtime.frames import Frame, Outbox
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.rotating import RotatingMap

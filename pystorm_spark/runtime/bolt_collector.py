@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
-from pystorm_spark.runtime.held_outcomes import IN_FLIGHT
+from pystorm_spark.runtime.durable.held_outcomes import IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
 from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, join, release
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
@@ -35,7 +35,18 @@ class BoltCollector(OutputCollector):
     the slot's own thread, and what is posted is made before what comes after it.
     """
 
-    __slots__ = ("_shop", "_task", "acked", "default", "failed", "held", "posted", "routes", "short_way", "watched")
+    __slots__ = (
+        "_slot_context",
+        "_task",
+        "acked",
+        "default",
+        "failed",
+        "held",
+        "posted",
+        "routes",
+        "short_way",
+        "watched",
+    )
 
     def __init__(self, task: BoltTask) -> None:
         self.acked = 0
@@ -47,7 +58,7 @@ class BoltCollector(OutputCollector):
         self.posted = 0  # calls of other threads that the slot's own thread has not yet made
         self.watched = task.debug
         self._task = task
-        self._shop = task.shop
+        self._slot_context = task.slot_context
         self.routes = task.user_routes  # for the compiled core
         self.default: Route | None = None  # the route of the default stream
 
@@ -94,7 +105,7 @@ class BoltCollector(OutputCollector):
 
     def _emit_picked(self, route: Route, port: Port | None, values: list[Any], anchor: Tuple | None) -> list[int]:
         """Emit to a port that is not plain, or to all that the route chooses."""
-        if not self._shop.enter():
+        if not self._slot_context.enter():
             return self._emit_unusual(route.origin.stream, anchor, values)
         try:
             ports = route.choose(values) if port is None else (port,)
@@ -111,7 +122,7 @@ class BoltCollector(OutputCollector):
                 finally:
                     release([tree])
         finally:
-            self._shop.leave()
+            self._slot_context.leave()
         route.emitted += 1
         route.extra += len(ports) - 1
         return [port.task_id for port in ports]
@@ -137,13 +148,13 @@ class BoltCollector(OutputCollector):
         self.acked += 1
         tree.open -= 1
         if not tree.open:
-            shop = self._shop
-            shop.inside += 1  # `enter`, without the call
-            if get_ident() == shop.thread:
+            slot_context = self._slot_context
+            slot_context.inside += 1  # `enter`, without the call
+            if get_ident() == slot_context.thread:
                 tree.drained()
             else:
                 self._post(tree.drained)
-            shop.inside -= 1
+            slot_context.inside -= 1
 
     def fail(self, tup: Tuple) -> None:
         self._settle_unusual(tup, "fail")
@@ -151,20 +162,20 @@ class BoltCollector(OutputCollector):
     def reset_timeout(self, tup: Tuple) -> None:
         if not isinstance(tup, Tuple):
             raise _not_a_tuple("reset_timeout", tup)
-        if self._shop.enter():
+        if self._slot_context.enter():
             try:
                 tup._tree.reset_timeout()
             finally:
-                self._shop.leave()
+                self._slot_context.leave()
         else:
-            self._shop.post(lambda: tup._tree.reset_timeout())
+            self._slot_context.post(lambda: tup._tree.reset_timeout())
 
     def report_error(self, error: BaseException) -> None:
         self._report_failure(error, None)
 
     def _report_failure(self, error: BaseException, tup: Tuple | None) -> None:
-        if get_ident() != self._shop.thread:
-            self._shop.post(lambda: self._task.report_from_user(error, tup))
+        if get_ident() != self._slot_context.thread:
+            self._slot_context.post(lambda: self._task.report_from_user(error, tup))
         else:
             self._task.report_from_user(error, tup)
 
@@ -180,9 +191,9 @@ class BoltCollector(OutputCollector):
     def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
         route, values = self._task.checked(stream, values)
-        taken_back, trees = self._shop.taken_back, self._hold(anchors)
+        taken_back, trees = self._slot_context.taken_back, self._hold(anchors)
         try:
-            with self._shop.lock:
+            with self._slot_context.lock:
                 ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
             out_tasks = [port.task_id for port in ports]
             row = self._task.row_for(route, ports, values)  # here, because it may raise
@@ -191,7 +202,7 @@ class BoltCollector(OutputCollector):
             raise
 
         def deliver() -> None:
-            if taken_back != self._shop.taken_back or TAKEN_BACK in trees:
+            if taken_back != self._slot_context.taken_back or TAKEN_BACK in trees:
                 self._give_up(trees)
                 return
             tree = join(trees) if ports else UNTRACKED
@@ -210,19 +221,19 @@ class BoltCollector(OutputCollector):
 
     def _give_up(self, trees: list[Tree]) -> None:
         """What is emitted comes of a tuple that was taken back: send nothing, and have the others played again, too."""
-        self._shop.outbox.why = IN_FLIGHT
+        self._slot_context.outbox.why = IN_FLIGHT
         for tree in trees:
             tree.fail()
         release(trees)
 
     def _settle_unusual(self, tup: Tuple, verb: str) -> None:
         """Ack or fail with hooks, or from another thread."""
-        if self._shop.enter():
+        if self._slot_context.enter():
             try:
-                self._shop.run_posted()
+                self._slot_context.run_posted()
             finally:
-                self._shop.leave()
-        with self._shop.lock:
+                self._slot_context.leave()
+        with self._slot_context.lock:
             tree = self._claim(tup, verb)
         if tree is not None:
             why = self._why() if verb == "fail" else ""  # here: the exception is this thread's
@@ -230,19 +241,19 @@ class BoltCollector(OutputCollector):
 
     def _make(self, call: Callable[[], None]) -> None:
         """Make `call` in the slot's own thread: now if this is it, else before the next ack of this bolt."""
-        if self._shop.enter():
+        if self._slot_context.enter():
             try:
-                self._shop.run_posted()
+                self._slot_context.run_posted()
                 call()
             finally:
-                self._shop.leave()
+                self._slot_context.leave()
         else:
             self._post(call)
 
     def _post(self, call: Callable[[], None]) -> None:
         self.posted += 1
         self.short_way = False
-        self._shop.post(lambda: self._make_posted(call))
+        self._slot_context.post(lambda: self._make_posted(call))
 
     def _make_posted(self, call: Callable[[], None]) -> None:
         self._task.guard(call, "emit, ack or fail of another thread")
@@ -267,7 +278,7 @@ class BoltCollector(OutputCollector):
         else:
             self.failed += 1
         if verb == "fail":
-            self._shop.outbox.why = why
+            self._slot_context.outbox.why = why
             tree.fail()
         release([tree])
         if self.watched:

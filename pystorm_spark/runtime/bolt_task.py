@@ -13,9 +13,9 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import SerializationError, SlotLostError, StormError, in_words
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
+from pystorm_spark.runtime.slot_context import LATER, SlotContext
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
-from pystorm_spark.runtime.workshop import LATER, Workshop
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -80,8 +80,10 @@ class BoltTask(Task):
         "waits_until",
     )
 
-    def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop, bolt: Bolt) -> None:
-        super().__init__(task_id, component_id, conf, shop)
+    def __init__(
+        self, task_id: int, component_id: str, conf: Mapping[str, Any], slot_context: SlotContext, bolt: Bolt
+    ) -> None:
+        super().__init__(task_id, component_id, conf, slot_context)
         self.bolt = bolt
         self.inbox: list[Tuple] = []
         tracked = conf["topology.acker.executors"] != 0
@@ -111,7 +113,7 @@ class BoltTask(Task):
     def _prepare(self) -> None:
         self.bolt.prepare(self.conf, self.context, self.collector)
         if isinstance(self.committed, DurableBolt):
-            self.committed.restore(self.shop.codec, *self.restored)
+            self.committed.restore(self.slot_context.codec, *self.restored)
             self.restored = (), None
 
     def starting(self) -> str:
@@ -133,14 +135,14 @@ class BoltTask(Task):
 
     def drop_tracked(self) -> None:
         """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
-        with self.shop.lock:
+        with self.slot_context.lock:
             kept = [tup for tup in self._waiting() if not _is_tracked(tup)]
             self.backlog, self._at = [], 0
             self.inbox[:0] = kept
 
     def take_back_held(self) -> None:
         """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
-        with self.shop.lock:  # a thread of the bolt's may be about to ack one of them
+        with self.slot_context.lock:  # a thread of the bolt's may be about to ack one of them
             for tup in list(self.collector.held):
                 if tup._tree is not SETTLED:
                     tup._tree = TAKEN_BACK
@@ -189,21 +191,21 @@ class BoltTask(Task):
 
         Gives how many it were.
         """
-        shop, batch = self.shop, self._next_untracked() if self.waits() else self._next_batch()
+        slot_context, batch = self.slot_context, self._next_untracked() if self.waits() else self._next_batch()
         if not batch:
             return 0
-        shop.running = shop.executing = self
-        ended = self._run_batch(batch, shop.now)  # which is when the task before this one was done
-        if get_ident() != shop.thread:  # no call from this look to the change
+        slot_context.running = slot_context.executing = self
+        ended = self._run_batch(batch, slot_context.now)  # which is when the task before this one was done
+        if get_ident() != slot_context.thread:  # no call from this look to the change
             raise Relieved(self)
-        shop.executing = None
-        shop.now = ended
+        slot_context.executing = None
+        slot_context.now = ended
         return len(batch)
 
     def run_aside(self, began: float) -> None:
         """Execute a batch in a thread of the task's own."""
         self.is_apart = True
-        with self.shop.lock:
+        with self.slot_context.lock:
             batch = self._next_batch()
         self._run_batch(batch, began)
         self.is_apart = False
@@ -214,7 +216,7 @@ class BoltTask(Task):
         # Held tuples that are settled now have their own latency: `_released` counts them.
         others = collector.acked + collector.failed - stats.process_count
         try:
-            if collector.watched or self.shop.before:
+            if collector.watched or self.slot_context.before:
                 self._execute_watched(batch)
             else:
                 self._execute_all(batch)
@@ -286,7 +288,7 @@ class BoltTask(Task):
 
     def _execute_watched(self, batch: list[Tuple]) -> None:
         for tup in batch:
-            why = self.shop.before(self, tup) if self.shop.before is not None else None
+            why = self.slot_context.before(self, tup) if self.slot_context.before is not None else None
             if why is not None:
                 self._leave_out(tup, why)
                 continue
@@ -298,8 +300,8 @@ class BoltTask(Task):
                 info = BoltExecuteInfo(tup, self.task_id, 1000 * (self.clock.monotonic() - began))
                 for hook in self.task_hooks:
                     self.guard(hook.bolt_execute, "bolt_execute of a hook", info)
-        if self.shop.before is not None:
-            self.shop.before(self, None)  # the last tuple is done
+        if self.slot_context.before is not None:
+            self.slot_context.before(self, None)  # the last tuple is done
 
     def _failed(self, tup: Tuple, exc: BaseException) -> None:
         self.report(exc, tup, "execute")
@@ -312,7 +314,7 @@ class BoltTask(Task):
         """Do not execute a tuple: put it off, or have it fail."""
         self.stats.executed -= 1  # it is counted with its batch
         if why is LATER:
-            self.shop.put_off.append((self, tup))
+            self.slot_context.put_off.append((self, tup))
             return
         try:
             raise StormError(why)

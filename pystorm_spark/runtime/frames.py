@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pystorm_spark.core import laid_out
-from pystorm_spark.runtime.codec import ValueCodec, encode_acks, encode_tuples
+from pystorm_spark.runtime.codec.codec import ValueCodec, encode_acks, encode_tuples
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.trees import Branch, Travelling
 from pystorm_spark.topology.tuple import Tree

@@ -14,8 +14,8 @@ from typing import Any
 from pystorm_spark.core import laid_out
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.frames import TupleBuffer
-from pystorm_spark.runtime.hashing import partial_key_candidates, stable_hash
-from pystorm_spark.runtime.java_hash import java_fields_index, java_partial_key_candidates
+from pystorm_spark.runtime.keys.hashing import partial_key_candidates, stable_hash
+from pystorm_spark.runtime.keys.java_hash import java_fields_index, java_partial_key_candidates
 from pystorm_spark.topology.fields import Fields
 from pystorm_spark.topology.grouping import (
     AllGrouping,

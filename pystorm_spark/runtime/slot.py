@@ -23,17 +23,17 @@ from pystorm_spark.metrics.consumer import TaskInfo
 from pystorm_spark.runtime.arrivals import Arrivals
 from pystorm_spark.runtime.back_pressure import BackPressure
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.commits import Commits, Restored
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.runtime.durable.commits import Commits, Restored
 from pystorm_spark.runtime.frames import Frame, Outbox
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
 from pystorm_spark.runtime.wiring import Wiring
-from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.hooks import WorkerHook
 from pystorm_spark.topology.tuple import Tuple
 
@@ -66,8 +66,8 @@ class Slot:
         self.is_open = False
         codec = ValueCodec(fall_back_on_pickle=plan.conf["topology.fall.back.on.pickle"])
         self.outbox = Outbox(rng, codec)
-        self.shop = Workshop(clock, self.outbox, codec)
-        self._wiring = Wiring(plan, number, self.shop, rng)
+        self.slot_context = SlotContext(clock, self.outbox, codec)
+        self._wiring = Wiring(plan, number, self.slot_context, rng)
         self._timers = Timers()
         self._hooks: list[WorkerHook] = []  # those that have been started
         self.tasks: dict[int, Task] = self._wiring.make_tasks(components)
@@ -91,7 +91,7 @@ class Slot:
         Bolts that have state begin with what is `restored`.
         """
         log.debug("slot %d runs on the %s core", self.number, CORE)
-        self.shop.thread = get_ident()
+        self.slot_context.thread = get_ident()
         if self.commits is not None and restored is not None:
             self.commits.restore(restored)
         opened: list[Task] = []
@@ -104,7 +104,7 @@ class Slot:
         except BaseException:
             for task in opened:
                 task.close()
-            self.shop.close()
+            self.slot_context.close()
             self._shut_hooks()
             raise
         self._set_timers()
@@ -120,8 +120,8 @@ class Slot:
 
     def _open(self, task: Task) -> None:
         try:
-            if self.shop.before is not None:
-                self.shop.before(task, None)
+            if self.slot_context.before is not None:
+                self.slot_context.before(task, None)
             task.open()
         except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
             told = f"{task.starting()} of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}"
@@ -154,7 +154,7 @@ class Slot:
             task.rotate()
 
     def _tell_metrics(self, task: Task) -> None:
-        self.shop.running = task
+        self.slot_context.running = task
         points = task.metrics.collect(self.clock.monotonic(), task.report_metric)
         for bucket_secs, found in points.items():
             info = TaskInfo(task.component_id, task.task_id, self.number, self.clock.time(), bucket_secs)
@@ -183,10 +183,10 @@ class Slot:
 
         States go back to the last commit, and all that has happened since fails, too.
         """
-        self.shop.run_posted()  # by threads, before this: it is dropped with the rest
+        self.slot_context.run_posted()  # by threads, before this: it is dropped with the rest
         self.arrivals.clear()
         self.outbox.clear()
-        self.shop.put_off = [(task, tup) for task, tup in self.shop.put_off if tup._tree is UNTRACKED]
+        self.slot_context.put_off = [(task, tup) for task, tup in self.slot_context.put_off if tup._tree is UNTRACKED]
         self.resting = False
         if not self.is_open:
             return  # nobody has been prepared who could go back
@@ -200,20 +200,20 @@ class Slot:
             spout.fail_pending()
 
     def _take_back_held(self) -> None:
-        self.shop.taken_back += 1
+        self.slot_context.taken_back += 1
         for bolt in self.bolts:
             bolt.take_back_held()
 
     @property
     def resting(self) -> bool:
         """Whether nothing new shall begin, until a commit."""
-        return self.shop.resting
+        return self.slot_context.resting
 
     @resting.setter
     def resting(self, resting: bool) -> None:
-        self.shop.resting = resting
-        if not resting and self.shop.has_posted():
-            self.shop.wake()
+        self.slot_context.resting = resting
+        if not resting and self.slot_context.has_posted():
+            self.slot_context.wake()
 
     def set_active(self, active: bool) -> None:
         """Have the spouts emit, or rest, and tell them now; who sets `active` has them told in the next turn."""
@@ -248,11 +248,11 @@ class Slot:
                 gc.enable()
 
     def _turn(self) -> bool:
-        self.shop.thread = get_ident()
+        self.slot_context.thread = get_ident()
         now = self.clock.monotonic()
         for spout in self.spouts:
             spout.collector.now = now
-        busy = self.shop.run_posted()
+        busy = self.slot_context.run_posted()
         self._open_short_way()
         busy |= self.arrivals.take_in()
         if now >= self._timers.next_due:
@@ -292,8 +292,8 @@ class Slot:
         """The task whose component is being called by a thread that turns the slot, or that has a bolt of its own."""
         aside = self._aside.get(thread)
         task: Task | None = aside[0] if aside is not None else None
-        if thread == self.shop.thread:
-            task = self.shop.running
+        if thread == self.slot_context.thread:
+            task = self.slot_context.running
         return f"{task.component_id}:{task.task_id}" if task is not None else None
 
     def _poll_spouts(self, until: float) -> bool:
@@ -307,8 +307,8 @@ class Slot:
             spout = self.spouts[0]
             self.spouts.rotate(-1)
             if spout.component_id in with_room:
-                if self.shop.before is not None:
-                    self.shop.before(spout, None)
+                if self.slot_context.before is not None:
+                    self.slot_context.before(spout, None)
                 emitted += spout.poll(most, until)
         self._round_emitted = emitted
         return emitted > 0
@@ -322,14 +322,14 @@ class Slot:
     def _run_bolts(self, until: float) -> int:
         """Run the bolts until their queues are empty, or until `until`; how many tuples were executed."""
         executed = 0
-        shop = self.shop
-        shop.now = self.clock.monotonic()
+        slot_context = self.slot_context
+        slot_context.now = self.clock.monotonic()
         for _ in range(ROUNDS):
             before = executed
             for task in self._turned:
                 if task.inbox or task.backlog:
                     executed += task.run()
-            if executed == before or shop.now >= until:
+            if executed == before or slot_context.now >= until:
                 break
         for task, wake in self._aside.values():
             if task.inbox or task.backlog:
@@ -351,12 +351,12 @@ class Slot:
     def note_end_aside(self, task: BoltTask) -> None:
         """A bolt that was set aside has executed a batch: there may be room again for what has come for it."""
         if not task.can_run() and self.arrivals.holds_for(task):
-            self.shop.wake()
+            self.slot_context.wake()
 
     def is_at_work(self) -> bool:
         """Whether there is something that shows in no count yet: frames to be taken, or the work of other threads."""
         is_apart = any(task.is_apart for task in self.bolts)
-        return is_apart or self.outbox.has_frames() or self.shop.has_posted() or bool(self.shop.put_off)
+        return is_apart or self.outbox.has_frames() or self.slot_context.has_posted() or bool(self.slot_context.put_off)
 
     def work_done(self) -> int:
         """How many tuples the spouts have emitted and the bolts have executed."""
@@ -364,18 +364,18 @@ class Slot:
 
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Have `wake` called when another thread has given the slot something to do."""
-        self.shop.wake = wake
+        self.slot_context.wake = wake
 
     def before_calls(self, tell: Callable[[Task, Tuple | None], str | None] | None) -> None:
         """Have `tell` called before each `open`, `prepare` and `execute`, and before a spout is called; or None.
 
         Where it says why not, a tuple is not executed, and fails; or is put off, if it says `LATER`.
         """
-        self.shop.before = tell
+        self.slot_context.before = tell
 
     def bring_forward(self) -> None:
         """Queue what was put off."""
-        put_off, self.shop.put_off = self.shop.put_off, []
+        put_off, self.slot_context.put_off = self.slot_context.put_off, []
         for task, tup in put_off:
             task.inbox.append(tup)
 
@@ -384,16 +384,16 @@ class Slot:
     def close(self) -> None:
         """Close every component, spouts first; what their `close` and `cleanup` raise is reported."""
         self.is_open = False
-        self.shop.thread = get_ident()
+        self.slot_context.thread = get_ident()
         for spout in self.spouts:
             spout.set_active(False)
         for task in [*self.spouts, *self.bolts]:
             task.close()
-        self.shop.close()
+        self.slot_context.close()
         self._shut_hooks()
 
     def _shut_hooks(self) -> None:
-        self.shop.running = None
+        self.slot_context.running = None
         for hook in self._hooks:
             try:
                 hook.shutdown()

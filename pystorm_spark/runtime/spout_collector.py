@@ -23,7 +23,7 @@ class SpoutCollector(SpoutOutputCollector):
 
     __slots__ = (
         "_plainly",
-        "_shop",
+        "_slot_context",
         "_task",
         "bucket",
         "default",
@@ -40,7 +40,7 @@ class SpoutCollector(SpoutOutputCollector):
 
     def __init__(self, task: SpoutTask) -> None:
         self._task = task
-        self._shop = task.shop
+        self._slot_context = task.slot_context
         self.routes = task.user_routes  # for the compiled core
         self.default: Route | None = None  # the route of the default stream
         self.short_way = False  # whether `emit` may take it: during a turn, unless hooks or posted calls forbid
@@ -102,7 +102,7 @@ class SpoutCollector(SpoutOutputCollector):
 
     def _emit_picked(self, route: Route, port: Port | None, values: list[Any], message_id: Any) -> list[int]:
         """Emit to a port that is not plain, or to all that the route chooses, or without tracking."""
-        if get_ident() != self._shop.thread:
+        if get_ident() != self._slot_context.thread:
             return self._emit_unusual(route.origin.stream, values, message_id)
         self.emits += 1
         ports = route.choose(values) if port is None else (port,)
@@ -114,8 +114,8 @@ class SpoutCollector(SpoutOutputCollector):
         self._emit_unusual(stream, values, message_id, task_id)
 
     def report_error(self, error: BaseException) -> None:
-        if get_ident() != self._shop.thread:
-            self._shop.post(lambda: self._task.report_from_user(error))
+        if get_ident() != self._slot_context.thread:
+            self._slot_context.post(lambda: self._task.report_from_user(error))
         else:
             self._task.report_from_user(error)
 
@@ -131,14 +131,14 @@ class SpoutCollector(SpoutOutputCollector):
 
     def _is_new(self, message_id: Any) -> bool:
         """Whether to execute a message as any other; not from another thread, which may not see that the slot rests."""
-        if not self.tracking or get_ident() != self._shop.thread:
+        if not self.tracking or get_ident() != self._slot_context.thread:
             return False
         return self._task.held is not None and self._task.held.is_new(message_id)
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, to one task, or while the slot rests."""
         route, values = self._task.checked(stream, values)
-        with self._shop.lock:
+        with self._slot_context.lock:
             ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
         out_tasks = [port.task_id for port in ports]
         row = self._task.row_for(route, ports, values)  # here, because it may raise
@@ -149,9 +149,9 @@ class SpoutCollector(SpoutOutputCollector):
             if self.watched:
                 self._task.tell_emit(route, values, out_tasks)
 
-        if get_ident() != self._shop.thread:
+        if get_ident() != self._slot_context.thread:
             self._post(launch, "emit of another thread")
-        elif self._shop.resting or self.kept:  # of `activate`, `deactivate` and the like: a tree would begin
+        elif self._slot_context.resting or self.kept:  # of `activate`, `deactivate` and the like: a tree would begin
             self.kept += 1
             self._post(launch, "emit while the slot rests", kept=1)
         else:
@@ -168,7 +168,7 @@ class SpoutCollector(SpoutOutputCollector):
 
         self.posted += 1
         self.short_way = False
-        self._shop.post_beginning(launch_posted)
+        self._slot_context.post_beginning(launch_posted)
 
 
 @compiled

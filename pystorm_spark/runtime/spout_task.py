@@ -13,14 +13,14 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import shown
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
-from pystorm_spark.runtime.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
-from pystorm_spark.runtime.room import Room
+from pystorm_spark.runtime.durable.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
+from pystorm_spark.runtime.pending_limit import PendingLimit
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
+from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.spout_collector import SpoutCollector
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root, release
-from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.durable import BatchSpout
 from pystorm_spark.topology.hooks import SpoutAckInfo, SpoutFailInfo
@@ -45,19 +45,19 @@ class SpoutTask(Task):
         task_id: int,
         component_id: str,
         conf: Mapping[str, Any],
-        shop: Workshop,
+        slot_context: SlotContext,
         spout: Spout,
         rng: random.Random,
         held: HeldOutcomes | None = None,
     ) -> None:
-        super().__init__(task_id, component_id, conf, shop)
+        super().__init__(task_id, component_id, conf, slot_context)
         self.spout = spout
         self.held = held  # where acks wait for commits
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
         self.collector: SpoutCollector = SpoutCollector(self)
         limit: int = conf["topology.max.spout.pending"] or (sys.maxsize if held is None else MOST_HELD)
         is_played_again = isinstance(spout, BatchSpout) or (held is not None and held.is_exactly_once)
-        self._room = Room(limit, conf["topology.message.timeout.secs"], adapts=is_played_again)
+        self._pending_limit = PendingLimit(limit, conf["topology.message.timeout.secs"], adapts=is_played_again)
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
         self._left: dict[int, Root] = {}  # {root id: root whose tree has left the slot}
@@ -102,10 +102,10 @@ class SpoutTask(Task):
         collector.now = self.clock.monotonic()
         if not self._active or collector.now < self._paused_until:
             return 0
-        self.shop.running = self
+        self.slot_context.running = self
         before = collector.emits
         newest = self.pending.newest
-        room = self._room.size - (len(self.pending) - len(newest))
+        room = self._pending_limit.size - (len(self.pending) - len(newest))
         if self.held is not None:
             room -= len(self.held)
         empty = 0
@@ -137,7 +137,7 @@ class SpoutTask(Task):
 
     def wants_commit(self) -> bool:
         """Whether so much waits for a commit that there will soon be no room for more."""
-        return self.held is not None and 2 * len(self.held) >= self._room.size
+        return self.held is not None and 2 * len(self.held) >= self._pending_limit.size
 
     def next_poll(self) -> float:
         """When the spout may be called again, if an exception has paused it; else 0."""
@@ -193,7 +193,7 @@ class SpoutTask(Task):
         Any thread may ask for the id of a tuple's root, also while another one does.
         """
         root_id = self._draw(64)
-        here = self.shop.outbox.edge_id()  # stands for all that is still in this slot
+        here = self.slot_context.outbox.edge_id()  # stands for all that is still in this slot
         while not root_id or root_id in self._left:
             root_id = (root_id + 1) % (1 << 64)  # not drawn again: that would not end with a stuck source of chance
         if root.root_id:  # another thread was first; from here to the last change there is no call
@@ -203,10 +203,10 @@ class SpoutTask(Task):
         if root.bucket is None:
             return
         self._left[root_id] = root
-        if get_ident() == self.shop.thread:
+        if get_ident() == self.slot_context.thread:
             self._ledger.init(root_id, here, self.task_id)
         else:
-            self.shop.post(lambda: self._begin(root_id, here))
+            self.slot_context.post(lambda: self._begin(root_id, here))
 
     def _begin(self, root_id: int, here: int) -> None:
         """The ledger hears of a root that another thread has given its id; parts may have been acked before."""
@@ -271,12 +271,12 @@ class SpoutTask(Task):
     def rotate(self) -> None:
         """A message timeout has passed: what was pending before the last one fails."""
         expired, now = self.pending.rotate(), self.clock.monotonic()
-        if expired and self._room.adapts:
+        if expired and self._pending_limit.adapts:
             under_way = len(expired) + len(self.pending) + len(self.held or ())
-            self._room.narrow(under_way, f"{self.component_id}:{self.task_id}")
+            self._pending_limit.narrow(under_way, f"{self.component_id}:{self.task_id}")
         for root in expired:
             self._close(root)
-            root.why = self._room.why_timed_out(root.emitted_at, now)
+            root.why = self._pending_limit.why_timed_out(root.emitted_at, now)
             self._failed.append(root)
         self.collector.bucket = self.pending.newest
         self._ledger.rotate()
@@ -307,8 +307,8 @@ class SpoutTask(Task):
             return False
         acked, self.acked = self.acked, []
         failed, self._failed = self._failed, []
-        if acked and self._room.adapts:
-            self._room.note_done(len(acked), acked[-1].emitted_at, self.clock.monotonic())
+        if acked and self._pending_limit.adapts:
+            self._pending_limit.note_done(len(acked), acked[-1].emitted_at, self.clock.monotonic())
         if self.held is not None:
             failed, acked = self.held.keep(acked, failed), []
         if acked:
@@ -319,7 +319,7 @@ class SpoutTask(Task):
 
     def tell_acked(self, acked: Outcomes) -> None:
         """Call `ack` for these, and count them."""
-        self.shop.running = self
+        self.slot_context.running = self
         now = self.clock.monotonic()
         self.stats.acked += len(acked)
         self.stats.complete_secs += now * len(acked) - sum(acked.emitted_at)
@@ -330,7 +330,7 @@ class SpoutTask(Task):
 
     def tell_failed(self, failed: Outcomes) -> None:
         """Call `fail` for these, and count them."""
-        self.shop.running = self
+        self.slot_context.running = self
         self.stats.failed += len(failed)
         for message_id, self.collector.why in zip(failed.message_ids, failed.whys, strict=True):
             try:

@@ -18,10 +18,10 @@ from pystorm_spark.errors import EmitError, SerializationError, StormError, did_
 from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
+from pystorm_spark.runtime.codec.values import ATOMS
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
-from pystorm_spark.runtime.values import ATOMS
-from pystorm_spark.runtime.workshop import Workshop
+from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
@@ -40,12 +40,12 @@ _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 class Task:
     """One instance of a component in a slot."""
 
-    def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], shop: Workshop) -> None:
+    def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], slot_context: SlotContext) -> None:
         self.task_id = task_id
         self.component_id = component_id
         self.conf = conf
-        self.shop = shop
-        self.clock = shop.clock
+        self.slot_context = slot_context
+        self.clock = slot_context.clock
         self.routes: dict[str, Route] = {}
         self.user_routes: dict[str, Route] = {}  # those of the streams that the component declares
         self.stats = TaskStats()
@@ -91,7 +91,7 @@ class Task:
         return self.clock.monotonic()
 
     def shared_executor(self) -> Executor:
-        return self.shop.shared_executor(self.conf["topology.worker.shared.thread.pool.size"])
+        return self.slot_context.shared_executor(self.conf["topology.worker.shared.thread.pool.size"])
 
     # Start and end.
 
@@ -104,7 +104,7 @@ class Task:
     def start(self, prepare: Callable[[], None]) -> None:
         """Run the component's own `open` or `prepare`; only then may metrics be registered."""
         self._opening = True
-        self.shop.running = self
+        self.slot_context.running = self
         try:
             for name in self.conf.get("topology.auto.task.hooks") or ():
                 self.context.add_task_hook(load_class(name)())
@@ -114,7 +114,7 @@ class Task:
 
     def end(self, close: Callable[[], None], name: str) -> None:
         """Run the hooks' `cleanup` and the component's own `close` or `cleanup`; what they raise is reported."""
-        self.shop.running = self
+        self.slot_context.running = self
         for hook in self.task_hooks:
             self.guard(hook.cleanup, "cleanup of a hook")
         self.guard(close, name)
@@ -147,16 +147,16 @@ class Task:
 
     def guard(self, call: Callable[..., Any], name: str, *args: Any) -> None:
         """Make a call into user code whose failure must not hurt anything else, maybe in the middle of another one."""
-        shop = self.shop
-        before = shop.running
-        if get_ident() == shop.thread:
-            shop.running = self
+        slot_context = self.slot_context
+        before = slot_context.running
+        if get_ident() == slot_context.thread:
+            slot_context.running = self
         try:
             call(*args)
         except BaseException as exc:
             self.report(exc, what=name)
-        if get_ident() == shop.thread:
-            shop.running = before
+        if get_ident() == slot_context.thread:
+            slot_context.running = before
 
     def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
         """Keep `error` for the topology's status, and log it; too many log lines are throttled."""
@@ -229,7 +229,7 @@ class Task:
                 buffer.counts[-1] += 1
                 buffer.rows.append(row)
                 return
-        self.shop.outbox.send(buffer, row, tree)
+        self.slot_context.outbox.send(buffer, row, tree)
 
     def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree, row: bytes | None = None) -> None:
         """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already.
@@ -245,7 +245,7 @@ class Task:
             else:
                 assert port.buffer is not None
                 assert row is not None
-                self.shop.outbox.send(port.buffer, row, tree)
+                self.slot_context.outbox.send(port.buffer, row, tree)
 
     def row_for(self, route: Route, ports: Ports, values: list[Any]) -> bytes | None:
         """`values` packed for the ports to other slots, if there are any: what cannot be packed is sent to nobody."""
@@ -257,7 +257,7 @@ class Task:
     def packed(self, origin: Origin, values: list[Any]) -> bytes:
         """`values` as bytes, or a `SerializationError` that names component, stream and field."""
         try:
-            row = self.shop.codec.pack(values)
+            row = self.slot_context.codec.pack(values)
         except SerializationError as exc:
             index = getattr(exc, "index", None)
             field = f" in field {origin.fields[index]!r}" if index is not None else ""
@@ -266,7 +266,7 @@ class Task:
                 f"packed: {exc}"
             ) from exc
         if len(row) > MOST_ROW_BYTES:
-            sizes = [len(self.shop.codec.pack([value])) for value in values]
+            sizes = [len(self.slot_context.codec.pack([value])) for value in values]
             field = origin.fields[sizes.index(max(sizes))]
             raise SerializationError(
                 f"component {origin.component!r} emits on stream {origin.stream!r} a tuple of {len(row):,} bytes, most "

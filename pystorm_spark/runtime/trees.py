@@ -90,7 +90,7 @@ class Root(Travelling):
             self.task.acked.append(self)
 
     def fail(self) -> None:
-        self.task.settle(self, acked=False, why=self.task.shop.outbox.why)
+        self.task.settle(self, acked=False, why=self.task.slot_context.outbox.why)
 
     def reset_timeout(self) -> None:
         self.task.renew(self)

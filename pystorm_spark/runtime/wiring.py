@@ -10,16 +10,16 @@ import cloudpickle
 
 from pystorm_spark.errors import StormError, in_words
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.committed_ids import CommittedIds
-from pystorm_spark.runtime.committed_rows import CommittedRows
 from pystorm_spark.runtime.components import load_component
+from pystorm_spark.runtime.durable.committed_ids import CommittedIds
+from pystorm_spark.runtime.durable.committed_rows import CommittedRows
+from pystorm_spark.runtime.durable.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.frames import TupleBuffer
-from pystorm_spark.runtime.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.router import Port, Route, Subscription
+from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
-from pystorm_spark.runtime.workshop import Workshop
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.durable import BatchSpout
@@ -30,10 +30,10 @@ from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tuple
 class Wiring:
     """The tasks of one slot, and the ways between them."""
 
-    def __init__(self, plan: Plan, number: int, shop: Workshop, rng: random.Random) -> None:
+    def __init__(self, plan: Plan, number: int, slot_context: SlotContext, rng: random.Random) -> None:
         self._plan = plan
         self._number = number
-        self._shop = shop
+        self._slot_context = slot_context
         self._rng = rng
         self._packs_all: bool = plan.conf["topology.testing.always.try.serialize"]
         self._tasks: dict[int, Task] = {}
@@ -57,8 +57,8 @@ class Wiring:
         component = load_component(id_, components[id_])
         conf = self._plan.confs[id_]
         if isinstance(component, Spout):
-            return SpoutTask(task_id, id_, conf, self._shop, component, self._rng, self._held_outcomes(id_))
-        return BoltTask(task_id, id_, conf, self._shop, component)
+            return SpoutTask(task_id, id_, conf, self._slot_context, component, self._rng, self._held_outcomes(id_))
+        return BoltTask(task_id, id_, conf, self._slot_context, component)
 
     def _held_outcomes(self, spout_id: str) -> HeldOutcomes | None:
         if spout_id not in self._plan.committed_spouts:
@@ -66,7 +66,7 @@ class Wiring:
         conf = self._plan.conf
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
         is_fed = isinstance(self._plan.specs[spout_id].component, BatchSpout)
-        made = CommittedRows() if is_fed else CommittedIds(spout_id, self._shop.codec)
+        made = CommittedRows() if is_fed else CommittedIds(spout_id, self._slot_context.codec)
         ids = self._committed_ids.setdefault(spout_id, made)
         return HeldOutcomes(ids, is_exactly_once, conf["topology.max.replays"])
 
@@ -118,7 +118,7 @@ class Wiring:
 
     def _serializing(self, append: Callable[[Tuple], None], task: Task) -> Callable[[Tuple], None]:
         def append_copy(tup: Tuple) -> None:
-            (tup.values,) = self._shop.codec.unpack_rows(task.packed(tup._origin, tup.values), 1)
+            (tup.values,) = self._slot_context.codec.unpack_rows(task.packed(tup._origin, tup.values), 1)
             append(tup)
 
         return append_copy

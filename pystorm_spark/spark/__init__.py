@@ -1,32 +1,73 @@
-"""Internal. How frames get from slot to slot: the only package that imports pyspark.
+"""Internal. The Spark engine: how frames get from slot to slot. Nothing else in the package imports pyspark.
 
-| file | what it is |
+| here | what it is |
 |---|---|
-| `cluster` | `SparkCluster`: topologies on a SparkSession |
-| `session` | what a session must be like, and what it is set to |
-| `placing` | the Spark job that starts a slot process beside an executor |
-| `slot_process` | that process: its threads and sockets, and how it ends |
-| `slot_actor` | what it does with messages and turns: no thread, no socket, no exit |
-| `slot_watch` | its beats, and when it must end |
-| `turners`, `relief` | the threads that turn the slot; which of them, while a bolt holds one up |
-| `leftovers` | what a slot removes at its end |
-| `slot_errors` | what user code raised in a slot, on its way to the driver |
-| `exchange` | the Spark job that moves frames: a chain of shuffles |
-| `driver` | the loop inside `foreachBatch`: when to exchange, when to commit, what to do when a slot dies |
-| `slots` | the slots as the driver knows them: what they say, what they are asked |
-| `commit_round`, `slot_state` | one commit, question by question: the driver's side, the slot's side |
-| `checkpoint`, `checkpoint_place` | where the commits of a topology are kept |
-| `held_state` | the state of a topology that does not run, for who changes it |
-| `state_table`, `state_columns` | a state as a DataFrame, and what its keys and values are in there |
-| `feeding`, `fed_spout` | the rows of a DataFrame on their way to a spout's tasks: the driver's side, the slot's side |
-| `fetching`, `keeping_bolt` | rows that bolts keep on their way to a DataFrame: the driver's side, the slot's side |
-| `row_tasks`, `shelf` | which tasks of a slot are fed or fetched from, and where these keep rows |
-| `callback` | the connection on which a query calls Python, from its first call to its end |
-| `sources`, `sinking` | the queries of DataFrameSpouts; what is handed to the `write` of DataFrameSinks |
-| `full_disk` | what a disk without room refuses is tried again |
+| `cluster` | `SparkCluster`: the topologies of a SparkSession |
+| `submitter` | `StormSubmitter`: runs one topology from a script |
+| `topology` | `SparkTopology`: one topology, its runs, and the queries that turn it and feed it |
+| `run` | `Run`: the slots of a topology and the driver's loop, from their placing to their end |
 | `bounded` | `run_batch`: a topology over DataFrames that end |
-| `control` | the driver's end of the connections to its slots |
-| `hadoop_files`, `hadoop_folder`, `hadoop_lock` | the files of a checkpoint on hdfs, s3a and the like, and its lock |
-| `handed_files` | the same for slots, which reach them through the driver |
-| `wire` | messages on sockets: authenticated, sized before they are read |
+| `errors` | the exceptions of Spark and Py4J, translated |
+
+| `session/` | the user's Spark |
+|---|---|
+| `session` | what a SparkSession must be like; one that is made for topologies |
+| `worker_python` | which Python Spark's workers run |
+| `limits` | what this machine must allow, checked before anything starts |
+| `signals` | how Ctrl-C and SIGTERM end a script |
+| `callback` | the connection on which a streaming query calls Python |
+
+| `protocol/` | what driver, slots and Spark tasks say to each other; never imports pyspark |
+|---|---|
+| `wire` | messages on a socket, read only after the peer has shown the token |
+| `encrypted`, `certificate` | TLS for TCP connections; the certificate that is computed from the run's token |
+| `outgoing`, `writer` | a connection that never makes its sender wait; the same for lines of text |
+| `process` | processes as the operating system knows them |
+| `versions` | the versions that driver and slots must share |
+| `slot_errors` | errors on their way from a slot to the driver |
+
+| `driver/` | the driver's side of a topology |
+|---|---|
+| `loop` | when to exchange, when to commit, what to do when a slot dies; runs inside `foreachBatch` |
+| `slots` | the slots as the driver knows them: what they say, what they are asked |
+| `commit_round` | one commit, question by question |
+| `commits` | where the commits of a topology are kept; writes the manifests |
+| `control` | the connections to the slots |
+| `placing` | the Spark job that starts slot processes beside executors |
+| `poison` | tuples that were executing when slot processes died |
+
+| `slot/` | a slot's process; never imports pyspark |
+|---|---|
+| `process` | its threads and sockets, and how it ends |
+| `actor` | what it does with messages, turns and exchanges: no thread, no socket, no exit |
+| `exchanges` | its answers to exchanges; fences frames of an old epoch |
+| `state` | its side of a commit; what it restores |
+| `watch` | its heartbeats, and when it must end |
+| `turners`, `relief` | the threads that turn it; which thread turns while a bolt blocks |
+| `announcer` | tells the driver what it executes, in case that ends the process |
+| `output`, `starters` | what user code prints and logs there, and which component printed it |
+| `rows` | which of its tasks exchange rows with Spark jobs |
+| `fed_spout`, `keeping_bolt`, `shelf` | rows that come from a DataFrame; rows that wait for one; where they are kept |
+| `leftovers`, `stacks` | what it removes at its end; the stacks of its threads, when it does not end |
+
+| `exchange/` | how frames move |
+|---|---|
+| `chain` | one Spark job: a chain of shuffles |
+| `visit` | a Spark task's call on one slot; never imports pyspark |
+
+| `rows/` | DataFrames, the driver's side |
+|---|---|
+| `sources` | the streaming queries of DataFrameSpouts |
+| `feeding`, `row_batches` | how the rows of a batch reach the slots, and become Arrow batches if they can |
+| `fetching`, `sinking` | how kept rows become a DataFrame, and reach the `write` of a DataFrameSink |
+| `fitting` | whether the values of a tuple fit the columns of a DataFrame |
+| `full_disk` | retries what a full disk has refused |
+
+| `storage/` | where the files of a checkpoint are |
+|---|---|
+| `place` | the folder of a checkpoint, on this machine or wherever Hadoop reaches |
+| `hadoop_folder`, `hadoop_files`, `hadoop_lock` | folders, files and the lock of a checkpoint at a URI |
+| `handed_files` | the same files for slots, which have no JVM: the driver writes them |
+| `held_state` | the state of a stopped topology, for a process that changes it |
+| `state_table`, `state_columns` | a state as a DataFrame; its keys and values as columns |
 """

@@ -20,18 +20,18 @@ from pystorm_spark.cluster.checks import check_submission
 from pystorm_spark.cluster.info import TopologyInfo
 from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
 from pystorm_spark.spark.cluster import SparkCluster
-from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.fed_spout import FedSpout
-from pystorm_spark.spark.feeding import Rows, Share, Stopped
-from pystorm_spark.spark.fetching import RowsLost, Shelves, is_about_types
-from pystorm_spark.spark.fitting import Fitting
-from pystorm_spark.spark.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
-from pystorm_spark.spark.placing import SPARK_ERRORS, reason
-from pystorm_spark.spark.row_batches import selected
+from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.rows.feeding import Rows, Share, Stopped
+from pystorm_spark.spark.rows.fetching import RowsLost, Shelves, is_about_types
+from pystorm_spark.spark.rows.fitting import Fitting
+from pystorm_spark.spark.rows.row_batches import selected
+from pystorm_spark.spark.rows.sinking import struct_type
+from pystorm_spark.spark.rows.sources import check_columns
 from pystorm_spark.spark.run import Run
-from pystorm_spark.spark.session import check_session
-from pystorm_spark.spark.sinking import struct_type
-from pystorm_spark.spark.sources import check_columns
+from pystorm_spark.spark.session.session import check_session
+from pystorm_spark.spark.slot.fed_spout import FedSpout
+from pystorm_spark.spark.slot.keeping_bolt import BOUNDED, CollectingBolt, RevertingBolt
 from pystorm_spark.spark.topology import SparkTopology
 from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields

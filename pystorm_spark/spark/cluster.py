@@ -15,19 +15,19 @@ from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.cluster.cluster import Cluster
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import Plan, make_plan
-from pystorm_spark.spark.checkpoint_place import Place, PosixPlace, held_place, named_place
-from pystorm_spark.spark.hadoop_folder import HadoopFolder
-from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.session import (
+from pystorm_spark.spark.session.limits import check_open_files
+from pystorm_spark.spark.session.session import (
     check_session,
     own_session,
     reset_file_manager,
     session_folder,
     set_file_manager,
 )
-from pystorm_spark.spark.signals import Interrupts, Patience
+from pystorm_spark.spark.session.signals import Interrupts, Patience
+from pystorm_spark.spark.session.worker_python import use_this_python
+from pystorm_spark.spark.storage.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.storage.place import Place, PosixPlace, held_place, named_place
 from pystorm_spark.spark.topology import SparkTopology
-from pystorm_spark.spark.worker_python import use_this_python
 from pystorm_spark.topology.graph import Topology
 
 

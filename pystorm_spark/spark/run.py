@@ -22,25 +22,27 @@ from pystorm_spark.cluster.checks import state_not_open
 from pystorm_spark.cluster.info import Tally
 from pystorm_spark.errors import StormError
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.spark.checkpoint import Checkpoint
-from pystorm_spark.spark.checkpoint_place import Place
-from pystorm_spark.spark.control import Control, SlotLink
-from pystorm_spark.spark.driver import Driver
-from pystorm_spark.spark.exchange import Chains, Order
-from pystorm_spark.spark.fed_spout import FedSpout
-from pystorm_spark.spark.feeding import Feeder, Stopped
-from pystorm_spark.spark.limits import check_open_files
-from pystorm_spark.spark.placing import SPARK_ERRORS, Launch, Pins, await_executors, home, log_level, place, reason
-from pystorm_spark.spark.process import ProcessId, process_id
-from pystorm_spark.spark.session import driver_hosts, is_local
-from pystorm_spark.spark.sinking import Sinks
-from pystorm_spark.spark.slot_errors import unpack_error
-from pystorm_spark.spark.slot_process import START_LIMIT_KEY
-from pystorm_spark.spark.versions import check_versions, versions
-from pystorm_spark.spark.wire import Connection, private_folder
+from pystorm_spark.spark.driver.commits import Checkpoint
+from pystorm_spark.spark.driver.control import Control, SlotLink
+from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.driver.placing import Launch, Pins, await_executors, home, log_level, place
+from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.exchange.chain import Chains
+from pystorm_spark.spark.exchange.visit import Order
+from pystorm_spark.spark.protocol.process import ProcessId, process_id
+from pystorm_spark.spark.protocol.slot_errors import unpack_error
+from pystorm_spark.spark.protocol.versions import check_versions, versions
+from pystorm_spark.spark.protocol.wire import Connection, private_folder
+from pystorm_spark.spark.rows.feeding import Feeder, Stopped
+from pystorm_spark.spark.rows.sinking import Sinks
+from pystorm_spark.spark.session.limits import check_open_files
+from pystorm_spark.spark.session.session import driver_hosts, is_local
+from pystorm_spark.spark.slot.fed_spout import FedSpout
+from pystorm_spark.spark.slot.process import START_LIMIT_KEY
+from pystorm_spark.spark.storage.place import Place
 
 log = logging.getLogger(__name__)
 

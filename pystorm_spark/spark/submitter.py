@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from pystorm_spark.naming import java_names
 from pystorm_spark.spark.cluster import SparkCluster
-from pystorm_spark.spark.signals import Terminated
+from pystorm_spark.spark.session.signals import Terminated
 from pystorm_spark.topology.graph import Topology
 
 

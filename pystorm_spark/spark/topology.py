@@ -22,16 +22,16 @@ from pystorm_spark.cluster.info import Tally, TopologyInfo
 from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.spark.callback import Callback
-from pystorm_spark.spark.checkpoint_place import Place
-from pystorm_spark.spark.fed_spout import StreamSpout
-from pystorm_spark.spark.hadoop_folder import file_uri
-from pystorm_spark.spark.placing import SPARK_ERRORS
+from pystorm_spark.spark.errors import SPARK_ERRORS
+from pystorm_spark.spark.rows.sinking import Sinks
+from pystorm_spark.spark.rows.sources import Source, SourceQuery, hush_stops
 from pystorm_spark.spark.run import Run
-from pystorm_spark.spark.session import await_end, told, trigger_session
-from pystorm_spark.spark.signals import Patience
-from pystorm_spark.spark.sinking import Sinks
-from pystorm_spark.spark.sources import Source, SourceQuery, hush_stops
+from pystorm_spark.spark.session.callback import Callback
+from pystorm_spark.spark.session.session import await_end, told, trigger_session
+from pystorm_spark.spark.session.signals import Patience
+from pystorm_spark.spark.slot.fed_spout import StreamSpout
+from pystorm_spark.spark.storage.hadoop_folder import file_uri
+from pystorm_spark.spark.storage.place import Place
 
 log = logging.getLogger(__name__)
 

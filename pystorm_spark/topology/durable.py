@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pystorm_spark.topology.component import Bolt, Component, Spout, WrappingBolt
 
-# Extension types of a section, beside those of values (`runtime/extension.py`).
+# Extension types of a section, beside those of values (`runtime/codec/extension.py`).
 DELETED = 100  # instead of a value: its key is gone
 PACKED = 101  # a key or a value that is no atom, packed by a `StateCodec`
 

@@ -15,7 +15,7 @@ from pystorm_spark.checkpoint.merging import FEWEST, merge_parts, to_merge
 from pystorm_spark.checkpoint.part import Part, read_part, read_sections, write_part
 from pystorm_spark.checkpoint.section import DELETION, merge_sections, same_bytes
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.topology.durable import TaskKey
 
 A, B, C = TaskKey("a", 0), TaskKey("b", 0), TaskKey("c", 0)

@@ -18,7 +18,7 @@ from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, StormError
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.topology.durable import TaskKey
 
 A, B = TaskKey("a", 0), TaskKey("b", 1)

@@ -26,7 +26,7 @@ TRACED = (
     "spout_task",
     "task",
     "trees",
-    "workshop",
+    "slot_context",
 )
 MODULES = [import_module(f"{runtime.__name__}.{name}") for name in TRACED]
 
@@ -136,7 +136,7 @@ class Stage:
         self.wire = deque()
         self.aside = {}  # {name of its thread: (slot, bolt task)}
         for slot in self.slots:
-            slot.shop.lock = self.scheduler.lock()
+            slot.slot_context.lock = self.scheduler.lock()
             for task in slot.bolts:
                 if task.component_id in aside:
                     slot.set_aside(task, -1 - task.task_id, lambda: None)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystorm_spark.runtime.frames import Frame
-from pystorm_spark.spark import answers as answers_module
-from pystorm_spark.spark.answers import Exchanges
+from pystorm_spark.spark.slot import exchanges as answers_module
+from pystorm_spark.spark.slot.exchanges import Exchanges
 from tests.interleaving.scheduler import HandOver, Scheduler, Threading
 
 hand_overs = st.lists(st.builds(HandOver, st.integers(1, 250), st.integers(0, 4)), max_size=6)

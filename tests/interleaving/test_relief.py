@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystorm_spark.runtime.bolt_task import Relieved
-from pystorm_spark.spark import relief as relief_module
-from pystorm_spark.spark import turners as turners_module
-from pystorm_spark.spark.relief import Relief
-from pystorm_spark.spark.turners import Turners
+from pystorm_spark.spark.slot import relief as relief_module
+from pystorm_spark.spark.slot import turners as turners_module
+from pystorm_spark.spark.slot.relief import Relief
+from pystorm_spark.spark.slot.turners import Turners
 from tests.interleaving.scheduler import HandOver, Threading
 from tests.interleaving.stage import MODULES, Fan, Leaf, Numbers, Stage
 
@@ -87,7 +87,7 @@ class Relay(Stage):
         self._set_aside, self.slot.set_aside = self.slot.set_aside, self.set_aside
 
     def set_aside(self, task, thread, wake):
-        assert not self.slot.shop.inside, "the slot was taken over from a thread that is in the engine"
+        assert not self.slot.slot_context.inside, "the slot was taken over from a thread that is in the engine"
         self._set_aside(task, thread, wake)
 
     def step(self):

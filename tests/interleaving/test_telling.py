@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystorm_spark.spark import control as control_module
-from pystorm_spark.spark import outgoing as outgoing_module
-from pystorm_spark.spark.control import Control
-from pystorm_spark.spark.outgoing import Outgoing
-from pystorm_spark.spark.wire import Address, WireError
+from pystorm_spark.spark.driver import control as control_module
+from pystorm_spark.spark.driver.control import Control
+from pystorm_spark.spark.protocol import outgoing as outgoing_module
+from pystorm_spark.spark.protocol.outgoing import Outgoing
+from pystorm_spark.spark.protocol.wire import Address, WireError
 from tests.interleaving.scheduler import HandOver, Scheduler, Threading
 from tests.interleaving.wire import connected, heard_by
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystorm_spark.spark import output as output_module
-from pystorm_spark.spark import writer as writer_module
-from pystorm_spark.spark.output import PrintsToDriver, Words
-from pystorm_spark.spark.writer import OVERHEAD, Writer
+from pystorm_spark.spark.protocol import writer as writer_module
+from pystorm_spark.spark.protocol.writer import OVERHEAD, Writer
+from pystorm_spark.spark.slot import output as output_module
+from pystorm_spark.spark.slot.output import PrintsToDriver, Words
 from tests.interleaving.scheduler import HandOver, Scheduler, Threading
 from tests.interleaving.wire import connected
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from pystorm_spark.spark import commit_round as commit_round_module
-from pystorm_spark.spark import driver as driver_module
-from pystorm_spark.spark import slots as slots_module
-from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.driver import Driver
-from pystorm_spark.spark.wire import WireError
+from pystorm_spark.spark.driver import commit_round as commit_round_module
+from pystorm_spark.spark.driver import loop as driver_module
+from pystorm_spark.spark.driver import slots as slots_module
+from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.protocol.wire import WireError
 from tests.interleaving.scheduler import Scheduler, Threading
 
 MODULES = [commit_round_module, driver_module, slots_module]

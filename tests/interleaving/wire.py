@@ -6,7 +6,7 @@ from collections import deque
 
 import msgpack
 
-from pystorm_spark.spark.wire import WireError, pack
+from pystorm_spark.spark.protocol.wire import WireError, pack
 
 
 class End:
@@ -14,7 +14,7 @@ class End:
 
     def __init__(self, scheduler, room):
         self._scheduler = scheduler
-        self._room = room  # for so many messages that the other side has not read
+        self._pending_limit = room  # for so many messages that the other side has not read
         self._come = deque()
         self.other = self
         self.is_closed = False
@@ -24,7 +24,9 @@ class End:
 
     def send_packed(self, data):
         ends, waiting = (self, self.other), self.other._come
-        self._scheduler.wait_for(lambda: len(waiting) < self._room or any(end.is_closed for end in ends), "send")
+        self._scheduler.wait_for(
+            lambda: len(waiting) < self._pending_limit or any(end.is_closed for end in ends), "send"
+        )
         if any(end.is_closed for end in ends):
             raise WireError("the connection broke while sending")
         waiting.append(data)

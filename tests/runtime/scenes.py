@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pystorm_spark.core import CORE
-from pystorm_spark.runtime import arrivals, arrow_rows, held_outcomes, spout_collector
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime import arrivals, spout_collector
+from pystorm_spark.runtime.codec import arrow_rows
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.runtime.durable import held_outcomes
 from pystorm_spark.runtime.frames import AckBuffer
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.trees import TAKEN_BACK, new_root
@@ -52,7 +54,7 @@ class Scenes:
     def __init__(self):
         self.mesh = stage()
         self.slot = self.mesh.slots[0]
-        self.shop, self.outbox = self.slot.shop, self.slot.outbox
+        self.slot_context, self.outbox = self.slot.slot_context, self.slot.outbox
         self.first, self.last, self.source = (self.slot.tasks[task] for task in (FIRST, LAST, SOURCE))
         self.origin = self.first.routes["default"].origin
         self.collector, self.emitter = self.first.collector, self.source.collector
@@ -71,12 +73,12 @@ class Scenes:
             task.backlog.clear()
         self.outbox.clear()
         self.outbox.branches = RotatingMap(2)
-        for holder in (self.source._left, self.source.acked, self.source.pending.newest, self.shop._posted):
+        for holder in (self.source._left, self.source.acked, self.source.pending.newest, self.slot_context._posted):
             holder.clear()
         for bucket in self.source._ledger._entries._buckets:
             bucket.clear()
         self.collector.held.clear()
-        self.collector.posted = self.collector.acked = self.emitter.emits = self.shop.inside = 0
+        self.collector.posted = self.collector.acked = self.emitter.emits = self.slot_context.inside = 0
         self.collector.short_way = self.emitter.short_way = True
         for task in (self.first, self.source):
             for route in task.routes.values():
@@ -106,7 +108,7 @@ class Scenes:
     def _emit(self, values, tree=None, open_buffer=False, stream="default", far=False):
         route = self.first.routes[stream]
         ports = [port for port in route.ports or [route.only] if port and (port.buffer is not None) == far]
-        objects = [self.collector, route, *ports[:1], self.shop]
+        objects = [self.collector, route, *ports[:1], self.slot_context]
         if open_buffer:
             self.outbox.send(ports[0].buffer, ["c", 1], self.root())
         if far:
@@ -158,7 +160,7 @@ class Scenes:
         return call
 
     def _fail(self, bits):
-        self.shop.inside = None
+        self.slot_context.inside = None
         raise RuntimeError(bits)
 
     def emit_far_of_a_root_that_has_left(self):
@@ -181,18 +183,18 @@ class Scenes:
     def ack_of_a_root(self):
         root = self.root()
         tup = self.tuple(root)
-        return Call(self.collector, "ack", [tup], [self.collector, tup, root, self.shop, self.source])
+        return Call(self.collector, "ack", [tup], [self.collector, tup, root, self.slot_context, self.source])
 
     def ack_of_a_root_that_has_left(self):
         root = self.root(leaves=True)
         tup, ledger = self.tuple(root), self.source._ledger
-        objects = [self.collector, tup, root, self.shop, ledger, ledger._entries, self.source]
+        objects = [self.collector, tup, root, self.slot_context, ledger, ledger._entries, self.source]
         return Call(self.collector, "ack", [tup], [*objects, ledger._entries.newest[root.root_id]])
 
     def ack_of_a_branch(self):
         branch = self.branch()
         tup, acks = self.tuple(branch), self.outbox._acks[HOME]
-        objects = [self.collector, tup, branch, self.shop, self.outbox, self.outbox.branches, acks]
+        objects = [self.collector, tup, branch, self.slot_context, self.outbox, self.outbox.branches, acks]
         return Call(self.collector, "ack", [tup], objects)
 
     def ack_of_one_of_two(self):
@@ -219,7 +221,7 @@ class Scenes:
 
     def track(self):
         root, ledger = self.root(), self.source._ledger
-        return Call(self.source, "track", [root], [root, ledger, ledger._entries, self.shop, self.outbox])
+        return Call(self.source, "track", [root], [root, ledger, ledger._entries, self.slot_context, self.outbox])
 
     def _part_acked(self, edges):
         root, ledger = self.root(leaves=True), self.source._ledger
@@ -244,7 +246,7 @@ class Scenes:
         call = self.emit_far_of_a_root()
         route, anchor = self.first.routes["default"], call.kwargs["anchors"]
         buffer = next(each for each in call.objects if type(each).__name__ == "TupleBuffer")
-        objects = [route, buffer, anchor._tree, self.shop, self.outbox]
+        objects = [route, buffer, anchor._tree, self.slot_context, self.outbox]
         return Call(self.first, "send", [route, buffer, ["c", 1], anchor._tree], objects)
 
     def fill(self):

@@ -5,7 +5,7 @@ import pytest
 from pystorm_spark import Bolt, Spout, TopologyBuilder
 from pystorm_spark.runtime.arrivals import BACKLOG
 from pystorm_spark.runtime.back_pressure import OUTBOX_BYTES
-from pystorm_spark.runtime.codec import ValueCodec, decode
+from pystorm_spark.runtime.codec.codec import ValueCodec, decode
 from pystorm_spark.runtime.frames import Frame
 from tests.runtime.slots import Mesh
 

@@ -13,7 +13,7 @@ import pytest
 from pystorm_spark.core import CORE
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.bolt_collector import BoltCollector
-from pystorm_spark.runtime.hashing import stable_hash
+from pystorm_spark.runtime.keys.hashing import stable_hash
 from pystorm_spark.runtime.router import Port
 from pystorm_spark.runtime.spout_collector import emit_numbered
 from pystorm_spark.runtime.trees import Root

@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystorm_spark.core import CORE
-from pystorm_spark.runtime import arrivals, arrow_rows, held_outcomes, spout_collector
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.committed_ids import CommittedIds
-from pystorm_spark.runtime.held_outcomes import HeldOutcomes
+from pystorm_spark.runtime import arrivals, spout_collector
+from pystorm_spark.runtime.codec import arrow_rows
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.runtime.durable import held_outcomes
+from pystorm_spark.runtime.durable.committed_ids import CommittedIds
+from pystorm_spark.runtime.durable.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED
 from pystorm_spark.state.key_value import KeyValueState
 
@@ -178,7 +180,7 @@ class Actors:
         self.mesh.clock.now += number * TIMEOUT_SECS / 4
 
     def begin_exactly_once_(self):
-        self.source.held = HeldOutcomes(CommittedIds("source", self.source.shop.codec), True, 2)
+        self.source.held = HeldOutcomes(CommittedIds("source", self.source.slot_context.codec), True, 2)
         self.source.collector._plainly = False
 
     def close_short_way_(self, number):
@@ -215,7 +217,7 @@ class Actors:
         if shape == 3:
             anchors = anchors[:3]
         origin = task.routes["default"].origin
-        return arrivals._fill(task.inbox, origin, rows, anchors, task.shop.outbox)
+        return arrivals._fill(task.inbox, origin, rows, anchors, task.slot_context.outbox)
 
     def read(self, number, others):
         return held_outcomes._read([*self.roots()[:number], *others])

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from pystorm_spark.core import CORE
-from pystorm_spark.runtime import arrow_rows, held_outcomes
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.runtime.committed_ids import CommittedIds
-from pystorm_spark.runtime.held_outcomes import HeldOutcomes
+from pystorm_spark.runtime.codec import arrow_rows
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.runtime.durable import held_outcomes
+from pystorm_spark.runtime.durable.committed_ids import CommittedIds
+from pystorm_spark.runtime.durable.held_outcomes import HeldOutcomes
 from pystorm_spark.runtime.trees import TAKEN_BACK
 from pystorm_spark.state.key_value import KeyValueState
 
@@ -119,7 +120,7 @@ def test_a_key_may_go_before_its_port_is_read():
 def test_a_route_may_be_replaced_while_a_message_is_looked_up():
     scenes = Scenes()
     scenes.emitter._plainly = False
-    scenes.source.held = HeldOutcomes(CommittedIds("source", scenes.shop.codec), True, None)
+    scenes.source.held = HeldOutcomes(CommittedIds("source", scenes.slot_context.codec), True, None)
     kept = []
 
     def replace():
@@ -153,7 +154,11 @@ def emit_while_taken_back(key):
     chosen = scenes.collector.emit([Meddling(key, [scenes.first.take_back_held]), 1], anchors=tup)
     assert tup._tree is TAKEN_BACK
     scenes.first._stale.clear()
-    return chosen, [task.inbox for task in scenes.slot.bolts], [scenes.first.routes["default"].emitted, scenes.shop]
+    return (
+        chosen,
+        [task.inbox for task in scenes.slot.bolts],
+        [scenes.first.routes["default"].emitted, scenes.slot_context],
+    )
 
 
 @pytest.mark.parametrize("key", range(6))

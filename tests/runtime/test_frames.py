@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystorm_spark.runtime.codec import AckFrame, TupleFrame, ValueCodec, decode, peek_target
+from pystorm_spark.runtime.codec.codec import AckFrame, TupleFrame, ValueCodec, decode, peek_target
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, Outbox, TupleBuffer
 from pystorm_spark.runtime.trees import UNTRACKED, Branch, join
 

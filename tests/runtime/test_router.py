@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime import router
-from pystorm_spark.runtime.hashing import partial_key_candidates
-from pystorm_spark.runtime.java_hash import java_fields_index, java_partial_key_candidates
+from pystorm_spark.runtime.keys.hashing import partial_key_candidates
+from pystorm_spark.runtime.keys.java_hash import java_fields_index, java_partial_key_candidates
 from pystorm_spark.topology.builder import TopologyBuilder
 from pystorm_spark.topology.component import Bolt, Spout
 from pystorm_spark.topology.fields import Stream

@@ -972,7 +972,7 @@ def test_a_slot_is_woken_for_what_threads_have_emitted_while_it_rested():
     mesh = web_mesh(slots=1)
     (slot,) = mesh.slots
     slot.resting = True
-    slot.shop.post_beginning(lambda: None)
+    slot.slot_context.post_beginning(lambda: None)
     woken = []
     slot.on_wake(lambda: woken.append(True))
     slot.resting = False
@@ -989,4 +989,4 @@ def test_nothing_is_kept_of_what_threads_emit_when_the_slot_is_closed(of):
     thread.start()
     thread.join()
 
-    assert not slot.shop.has_posted()
+    assert not slot.slot_context.has_posted()

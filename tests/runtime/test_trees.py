@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystorm_spark.runtime.codec import ValueCodec, decode
+from pystorm_spark.runtime.codec.codec import ValueCodec, decode
 from pystorm_spark.runtime.frames import Outbox
 from pystorm_spark.runtime.trees import UNTRACKED, Branch, Joint, join
 

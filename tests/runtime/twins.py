@@ -28,7 +28,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 def modules():
     """All modules that may have compiled functions."""
     for package in (pystorm_spark.runtime, pystorm_spark.state):
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(found.name)
 
 

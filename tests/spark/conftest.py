@@ -19,7 +19,7 @@ SETTINGS = "PYSTORM_TEST_SPARK_SETTINGS"  # of the session, as JSON
 def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
 
-    from pystorm_spark.spark.session import CONTEXT_SETTINGS
+    from pystorm_spark.spark.session.session import CONTEXT_SETTINGS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     sockets = tempfile.mkdtemp(prefix="s-")  # their paths must be short

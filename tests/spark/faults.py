@@ -11,7 +11,10 @@ from typing import ClassVar
 
 from pyspark import TaskContext
 
-from pystorm_spark.spark import exchange, fetching, placing, run
+from pystorm_spark.spark import run
+from pystorm_spark.spark.driver import placing
+from pystorm_spark.spark.exchange import chain as exchange
+from pystorm_spark.spark.rows import fetching
 from tests.spark.processes import kill, slot_processes
 
 

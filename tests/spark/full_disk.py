@@ -13,7 +13,7 @@ from tests.disks import fill, mount
 from tests.spark.components import Sum, wait_until
 from tests.spark.conftest import Journal
 from tests.spark.durable import EXACTLY_ONCE, Count, Pass
-from tests.spark.test_dataframe_spout import Files, committed
+from tests.spark.rows.test_dataframe_spout import Files, committed
 
 TWO_SLOTS = {"topology.workers": 2}
 MARK = 15  # the number at which the disk is filled

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
 
-SLOT = "pystorm_spark.spark.slot_process"
+SLOT = "pystorm_spark.spark.slot.process"
 XDIST_WORKER = "PYTEST_XDIST_WORKER"  # which of the processes that share the tests this is; its children have it, too
 
 

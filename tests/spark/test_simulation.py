@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import pystorm_spark.checkpoint.merging as merging
 import pystorm_spark.runtime.slot as runtime_slot
-import pystorm_spark.spark.slot_state as slot_state
+import pystorm_spark.spark.slot.state as slot_state
 from tests.spark.simulation.jobs import JobError
 from tests.spark.simulation.run import Simulation, run
 from tests.spark.simulation.scenario import (

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pystorm_spark.checkpoint.section import merge_sections, same_bytes
 from pystorm_spark.errors import SerializationError
-from pystorm_spark.runtime.codec import ValueCodec
+from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.state.key_value import KEPT, KeyValueState, pairs_of
 from pystorm_spark.topology.durable import PACKED
 from tests.ids import shown

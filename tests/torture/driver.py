@@ -26,7 +26,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pystorm_spark import SparkCluster, StormError
-from pystorm_spark.spark.session import CONTEXT_SETTINGS, JVM_SETTINGS, is_stopped
+from pystorm_spark.spark.session.session import CONTEXT_SETTINGS, JVM_SETTINGS, is_stopped
 from tests.torture import exact, plain
 
 log = logging.getLogger("torture")

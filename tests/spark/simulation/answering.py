@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgpack
 
-from pystorm_spark.spark.wire import MISSED
+from pystorm_spark.spark.protocol.wire import MISSED
 
 LOOK_SECS = 0.004  # between two looks whether an answer can be given
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pystorm_spark.spark.control import LEASE_SECS
+from pystorm_spark.spark.driver.control import LEASE_SECS
 from tests.spark.simulation.world import SILENCE_SECS
 
 

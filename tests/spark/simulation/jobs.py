@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pystorm_spark.spark.exchange import Visit
+from pystorm_spark.spark.exchange.visit import Visit
 
 
 class JobError(Exception):

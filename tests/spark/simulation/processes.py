@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.slot_actor import SlotActor
-from pystorm_spark.spark.slot_watch import BEAT_SECS, LEASE_SECS, SlotWatch
-from pystorm_spark.spark.wire import Address
+from pystorm_spark.spark.protocol.wire import Address
+from pystorm_spark.spark.slot.actor import SlotActor
+from pystorm_spark.spark.slot.watch import BEAT_SECS, LEASE_SECS, SlotWatch
 from tests.spark.simulation.answering import SimulatedAnswering
 from tests.spark.simulation.state import Later
 from tests.spark.simulation.wires import Wire

@@ -8,8 +8,8 @@ import random
 from collections import Counter
 
 from pystorm_spark.errors import SlotLostError, StormError
-from pystorm_spark.spark.driver import FAILING_SECS, Driver
-from pystorm_spark.spark.slots import START_SECS
+from pystorm_spark.spark.driver.loop import FAILING_SECS, Driver
+from pystorm_spark.spark.driver.slots import START_SECS
 from tests.spark.simulation.control import SimulatedControl
 from tests.spark.simulation.jobs import Job, JobError
 from tests.spark.simulation.processes import SimulatedProcess

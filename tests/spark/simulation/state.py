@@ -6,8 +6,8 @@ from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.checkpoint.part import read_part, read_sections
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
-from pystorm_spark.runtime.codec import ValueCodec
-from pystorm_spark.spark.checkpoint import Checkpoint
+from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.spark.driver.commits import Checkpoint
 from pystorm_spark.state.key_value import pairs_of
 
 CODEC = ValueCodec()

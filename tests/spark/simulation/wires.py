@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from pystorm_spark.spark.control import SlotLink
-from pystorm_spark.spark.slot_watch import LEASE_SECS
+from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.slot.watch import LEASE_SECS
 
 # Messages that wait at most while nobody reads; few, for what happens then must happen in the time of a scenario.
 ROOM_FOR_SLOT, ROOM_FOR_DRIVER = 12, 40
@@ -19,7 +19,7 @@ class Way:
 
     def __init__(self, simulation, room, on_room):
         self._simulation = simulation
-        self._room = room
+        self._pending_limit = room
         self._on_room = on_room
         self._arrived_at = 0.0
         self._waiting = deque()  # what has arrived while nobody reads
@@ -51,7 +51,7 @@ class Way:
             self._on_room()
 
     def is_full(self):
-        return len(self._waiting) >= self._room
+        return len(self._waiting) >= self._pending_limit
 
 
 class Wire:

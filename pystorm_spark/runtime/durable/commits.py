@@ -1,0 +1,167 @@
+"""Internal. Commits: the durable side of a slot. What a commit takes from its tasks, and how they go back to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pystorm_spark.errors import StormError, in_words, shown
+from pystorm_spark.runtime.bolt_task import BoltTask
+from pystorm_spark.runtime.durable.held_outcomes import DeadLetter, HeldOutcomes
+from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.runtime.spout_task import SpoutTask
+from pystorm_spark.runtime.task import Task
+from pystorm_spark.topology.durable import CommittedBolt, DurableBolt, TaskKey
+
+
+class Letter(NamedTuple):
+    """A message that was given up, and by which spout."""
+
+    component: str
+    letter: DeadLetter
+
+    def to_plain(self) -> dict[str, Any]:
+        """What is kept of it, in words."""
+        id_, values, failures = self.letter
+        values_shown = f"[{', '.join(map(shown, values))}]"
+        return {"component": self.component, "message_id": shown(id_), "values": values_shown, "failures": failures}
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a slot begins with."""
+
+    sections: Mapping[TaskKey, Sequence[bytes]] = field(default_factory=dict)  # oldest first
+    schemas: Mapping[str, int] = field(default_factory=dict)  # {component: version}
+    acked: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # {spout: message ids that are committed}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a slot has for a commit."""
+
+    sections: dict[TaskKey, bytes]
+    schemas: dict[str, int]
+    acked: dict[TaskKey, bytes]  # message ids, with exactly-once; those of one spout with one of its tasks
+    letters: list[Letter]
+
+
+class Commits:
+    """The bolts of a slot whose work is committed, and the spouts whose acks wait for that."""
+
+    def __init__(self, plan: Plan, tasks: Mapping[int, Task]) -> None:
+        self._bolts: dict[TaskKey, tuple[BoltTask, CommittedBolt]] = {}
+        self._spouts: dict[TaskKey, tuple[SpoutTask, HeldOutcomes]] = {}
+        for task in tasks.values():
+            key = TaskKey(task.component_id, plan.tasks[task.component_id].index(task.task_id))
+            if isinstance(task, BoltTask) and task.committed is not None:
+                self._bolts[key] = task, task.committed
+            elif isinstance(task, SpoutTask) and task.held is not None:
+                self._spouts[key] = task, task.held
+        self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
+
+    def tasks(self) -> list[TaskKey]:
+        """The tasks that have state."""
+        return [key for key, (_, bolt) in self._bolts.items() if isinstance(bolt, DurableBolt)]
+
+    def spouts(self) -> set[str]:
+        """The spouts of which there are message ids to be restored."""
+        return {component for component, _ in self._spouts} if self.is_exactly_once else set()
+
+    def restore(self, restored: Restored) -> None:
+        """Give every task what it begins with; before it is opened."""
+        for (component, index), (bolt, _) in self._bolts.items():
+            bolt.restored = restored.sections.get(TaskKey(component, index), ()), restored.schemas.get(component)
+        self.restore_ids(restored.acked)
+
+    def restore_ids(self, acked: Mapping[str, Iterable[bytes]]) -> None:
+        """Give every spout the message ids that are committed: a slot has started, and another task may emit them."""
+        for component, ids in {component: held.ids for (component, _), (_, held) in self._spouts.items()}.items():
+            ids.restore(acked.get(component, ()))
+
+    def is_wanted(self) -> bool:
+        """Whether there is something to commit."""
+        held = any(len(held) for _, held in self._spouts.values())
+        return held or any(committed.has_changed() for _, committed in self._bolts.values())
+
+    def is_urgent(self) -> bool:
+        """Whether a commit should not wait: spouts will soon have no room for more."""
+        return any(spout.wants_commit() for spout, _ in self._spouts.values())
+
+    def is_broken(self) -> bool:
+        """Whether a root has failed and takes all that is not committed back with it."""
+        return any(held.is_broken for _, held in self._spouts.values())
+
+    def in_flight(self) -> int:
+        """How many roots are neither complete nor failed, and bolts that may yet change what was taken back."""
+        roots = sum(len(spout.pending) + len(spout.acked) for spout, _ in self._spouts.values())
+        return roots + sum(bolt.waits() for bolt, _ in self._bolts.values())
+
+    def mark(self) -> None:
+        """Whatever is complete now is acked by the commit that begins; in all slots before any slot prepares."""
+        for spout, held in self._spouts.values():
+            spout.tell_outcomes()
+            held.mark()
+
+    def prepare(self, txid: int, is_full: bool) -> Prepared:
+        """What has changed since the last commit, or all there is; raises what a bolt raises."""
+        sections: dict[TaskKey, bytes] = {}
+        schemas: dict[str, int] = {}
+        for key, (bolt, committed) in self._bolts.items():
+            section = _prepared(bolt, committed, txid, is_full)
+            if section is not None:
+                sections[key] = section
+            if isinstance(committed, DurableBolt):
+                schemas[key.component] = committed.schema_version
+        letters = [
+            Letter(key.component, letter) for key, (_, held) in self._spouts.items() for letter in held.letters()
+        ]
+        return Prepared(sections, schemas, self._acked() if self.is_exactly_once else {}, letters)
+
+    def _acked(self) -> dict[TaskKey, bytes]:
+        """The message ids that the commit acks; with those of a spout in the place of its first task here."""
+        acked: dict[TaskKey, bytes] = {}
+        for component in self.spouts():
+            tasks = {key: held for key, (_, held) in self._spouts.items() if key.component == component}
+            first, held = next(iter(tasks.items()))  # they share what is known of the spout
+            section = held.ids.section([id_ for held in tasks.values() for id_ in held.marked_ids()])
+            if section is not None:
+                acked[first] = section
+        return acked
+
+    def commit(self, txid: int) -> None:
+        """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
+        for bolt, committed in self._bolts.values():
+            bolt.guard(committed.commit, "pre_commit", txid)
+        acked = [
+            (spout, held.commit(txid)) for spout, held in self._spouts.values()
+        ]  # all are known before any is told
+        for spout, outcomes in acked:
+            spout.tell_acked(outcomes)
+
+    def rollback(self) -> None:
+        """Have every state go back to the last commit."""
+        for bolt, committed in self._bolts.values():
+            bolt.guard(committed.rollback, "pre_rollback")
+
+    def read(self, component: str, key: Any) -> dict[Any, Any]:
+        """{key: value} of the last commit in this slot's tasks of `component`: one key, or all if it is None."""
+        found: dict[Any, Any] = {}
+        for (name, _), (_, committed) in self._bolts.items():
+            if name != component or not isinstance(committed, DurableBolt):
+                continue
+            if key is None:
+                found.update(committed.committed())
+            elif (value := committed.committed_value(key)) is not None:
+                found[key] = value
+        return found
+
+
+def _prepared(task: Task, committed: CommittedBolt, txid: int, is_full: bool) -> bytes | None:
+    task.slot_context.running = task
+    try:
+        return committed.prepare_commit(txid, is_full)
+    except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+        task.report(exc, what="pre_prepare")
+        raise StormError(f"pre_prepare of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}") from exc

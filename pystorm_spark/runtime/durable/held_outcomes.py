@@ -1,0 +1,162 @@
+"""Internal. HeldOutcomes: what a spout hears after the next commit, for its trees may have changed durable state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pystorm_spark.core import compiled
+from pystorm_spark.runtime.durable.committed_ids import CommittedIds
+from pystorm_spark.runtime.durable.committed_rows import CommittedRows
+from pystorm_spark.runtime.pending_limit import QUEUED
+from pystorm_spark.runtime.trees import Root
+
+IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
+BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that are no fault of the message, and do not count
+MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
+MOST_HELD = 1 << 20  # roots of one spout task, if it has no limit of its own
+
+
+class DeadLetter(NamedTuple):
+    """A message that has failed too often."""
+
+    message_id: Any
+    values: list[Any]
+    failures: int
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """What became of some roots; not the roots themselves, whose memory is better used again at once."""
+
+    message_ids: list[Any] = field(default_factory=list)
+    emitted_at: list[float] = field(default_factory=list)
+    whys: list[str] = field(default_factory=list)  # of those that have failed
+
+    @classmethod
+    def of(cls, roots: list[Root]) -> Outcomes:
+        return cls(*_read(roots))
+
+    @classmethod
+    def failed(cls, roots: list[Root]) -> Outcomes:
+        """The same, with the reasons."""
+        outcomes = cls.of(roots)
+        outcomes.whys = [root.why for root in roots]
+        return outcomes
+
+    def __len__(self) -> int:
+        return len(self.message_ids)
+
+    def add(self, other: Outcomes) -> None:
+        """Put all of `other` behind these."""
+        self.message_ids += other.message_ids
+        self.emitted_at += other.emitted_at
+        self.whys += other.whys
+
+
+@compiled
+def _read(roots: list[Root]) -> tuple[list[Any], list[float]]:
+    return [root.message_id for root in roots], [root.emitted_at for root in roots]
+
+
+class HeldOutcomes:
+    """The roots of one spout task that are complete and wait for a commit.
+
+    A commit takes what was marked before the states were prepared: what a tree has changed is then part of it. With
+    exactly-once a failed root waits, too: it takes all that is not committed back with it.
+    """
+
+    def __init__(self, ids: CommittedIds | CommittedRows, is_exactly_once: bool, most_replays: int | None) -> None:
+        self.ids = ids
+        self.is_exactly_once = is_exactly_once
+        # A spout of batches emits nothing that is committed, and gives up by itself what fails too often.
+        self.looked_up = ids if is_exactly_once and isinstance(ids, CommittedIds) else None
+        self.is_broken = False  # a root has failed, with exactly-once
+        self._most_replays = most_replays
+        self._complete = Outcomes()
+        self._marked = Outcomes()
+        self._failed = Outcomes()
+        self._letters: list[DeadLetter] = []
+        self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
+
+    def __len__(self) -> int:
+        return len(self._complete) + len(self._marked) + len(self._failed)
+
+    def keep(self, acked: list[Root], failed: list[Root]) -> list[Root]:
+        """Hold what is complete; those that have failed and are to be told now."""
+        self._complete.add(Outcomes.of(acked))
+        if not self.is_exactly_once or not failed:
+            return failed
+        if self.looked_up is not None:
+            self._count_failures(self.looked_up, failed)
+        self._failed.add(Outcomes.failed(failed))
+        self.is_broken = True
+        return []
+
+    def _count_failures(self, ids: CommittedIds, failed: list[Root]) -> None:
+        for root in failed:
+            if root.why in BLAMELESS:
+                continue
+            key = ids.key(root.message_id)
+            self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
+        while len(self._failures) > MOST_FAILURES:
+            del self._failures[next(iter(self._failures))]
+
+    def is_new(self, message_id: Any) -> bool:
+        """Whether nothing is known of a message that is emitted."""
+        ids = self.looked_up
+        if ids is None:
+            return True
+        try:
+            return not (message_id in ids.last or message_id in self._failures or message_id in ids.restored)
+        except TypeError:  # it cannot be hashed
+            return False
+
+    def settles(self, root: Root, values: list[Any]) -> bool:
+        """Whether an emit needs no execution: its message is part of a commit, or has failed too often."""
+        ids = self.looked_up
+        if ids is None:
+            return False
+        key = ids.key(root.message_id)
+        failures = self._failures.get(key, 0)
+        is_dead = self._most_replays is not None and failures > self._most_replays
+        if is_dead:
+            self._letters.append(DeadLetter(root.message_id, values, failures))
+        elif key not in ids:
+            return False
+        self._complete.add(Outcomes.of([root]))
+        return True
+
+    def mark(self) -> None:
+        """Whatever is complete now belongs to the commit that begins."""
+        self._marked.add(self._complete)
+        self._complete = Outcomes()
+
+    def marked_ids(self) -> list[Any]:
+        return self._marked.message_ids
+
+    def letters(self) -> list[DeadLetter]:
+        """What the commit that begins gives up."""
+        return self._letters
+
+    def commit(self, txid: int) -> Outcomes:
+        """What was marked is committed; the roots that are acked by it."""
+        acked, self._marked = self._marked, Outcomes()
+        self._letters = []
+        if self.is_exactly_once:
+            self.ids.remember(txid, acked.message_ids)
+        if self._failures and self.looked_up is not None:
+            for message_id in acked.message_ids:
+                self._failures.pop(self.looked_up.key(message_id), None)
+        return acked
+
+    def rollback(self) -> Outcomes:
+        """Nothing since the last commit counts; the roots that fail by it."""
+        failed = self._marked
+        failed.add(self._complete)
+        failed.whys = [IN_FLIGHT] * len(failed)  # which is no fault of theirs
+        failed.add(self._failed)
+        self._marked, self._complete, self._failed = Outcomes(), Outcomes(), Outcomes()
+        self._letters = []
+        self.is_broken = False
+        return failed

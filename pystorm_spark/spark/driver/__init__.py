@@ -1,0 +1,1 @@
+"""Internal. The driver's side of a topology: its loop, its slots, commits, placing."""

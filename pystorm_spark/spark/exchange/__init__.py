@@ -1,0 +1,1 @@
+"""Internal. How frames move: a Spark job whose tasks visit the slots."""

@@ -1,0 +1,113 @@
+"""Internal. Visit: a Spark task's call on one slot, in Spark's Python worker. Imports no pyspark.
+
+It hands over the parcels that the other slots have for this one, and takes what this one has ready for them.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pystorm_spark.spark.protocol.wire import MISSED, Address, Connection, WireError, connect
+
+# Where the other side alone has closed a connection, Linux tells only if it is asked for it.
+CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP
+TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
+
+_connections: dict[Address, Connection] = {}  # of this Python worker, which Spark uses again and again
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the tasks of one job need to know."""
+
+    epoch: int
+    job: int
+    token: bytes
+    addresses: tuple[Address, ...]  # of the slots, by number
+
+    def __repr__(self) -> str:
+        return f"Order(epoch={self.epoch}, job={self.job})"  # the token is shown nowhere
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One stage's call on one slot."""
+
+    order: Order
+    number: int
+    is_last: bool
+
+    def __call__(self, slot: int, parcels: Iterable[bytes]) -> Iterator[Any]:
+        # The input is drained before anything else: a Python worker with input left cannot be used again.
+        taken = list(parcels)
+        spare_modules()
+        status, answer = ask(self.order.addresses[slot], self.order.token, self.request(taken))
+        if self.is_last:
+            yield slot, status
+            return
+        for target, parcel in self.output(status, answer):
+            yield TARGET.pack(target)
+            yield parcel
+
+    def request(self, parcels: list[bytes]) -> list[Any]:
+        """What the slot is asked: to take `parcels` in, and to hand out what it has."""
+        order = self.order
+        return [order.epoch, order.job, self.number, self.is_last, parcels]
+
+    def output(self, status: str, answer: list[Any]) -> list[Any]:
+        """The parcels for the slots; all of them must know if what the next stage brings is not all there was."""
+        if status in ("ok", "missed"):
+            return answer
+        return [[slot, MISSED] for slot in range(len(self.order.addresses))]
+
+
+@cache
+def spare_modules() -> None:
+    """Have the garbage collector not look at what this Python worker has loaded, as it does after each task.
+
+    Spark's workers collect all generations then, and the next task that they get waits for it: some 100,000 objects of
+    PySpark, pandas and the like, which takes longer than all that an exchange does.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:
+    """Ask a slot; "lost" instead of an error, so that the job drains at once and the driver can recover."""
+    for fresh in (False, True):
+        connection = None if fresh else _connections.pop(address, None)
+        if connection is None and not fresh:
+            continue
+        try:
+            connection = connection or _connect(address, token)
+            connection.send(request)
+            status, _, answer = connection.receive()
+        except WireError:
+            continue  # an old connection may have been closed meanwhile: asking again is safe, answers are kept
+        _connections[address] = connection
+        return status, answer
+    return "lost", []
+
+
+def _connect(address: Address, token: bytes) -> Connection:
+    """A connection to a slot that there is none to yet; those to slots that have ended are closed meanwhile."""
+    with suppress(OSError):  # which says nothing of this one
+        for other in _ended(_connections):
+            _connections.pop(other).close()
+    return connect(address, token)
+
+
+def _ended(connections: Mapping[Address, Connection]) -> list[Address]:
+    """The connections that the other side has closed."""
+    poller = select.poll()
+    addresses = {connection.fileno(): address for address, connection in connections.items()}
+    for number in addresses:
+        poller.register(number, CLOSED)
+    return [addresses[number] for number, event in poller.poll(0) if event]

@@ -1,0 +1,1 @@
+"""Internal. DataFrames on their way to spouts and from bolts, the driver's side."""

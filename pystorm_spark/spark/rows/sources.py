@@ -1,0 +1,391 @@
+"""Internal. Sources: the streaming queries that feed the spouts of a topology, one for each DataFrameSpout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from reprlib import repr as short
+from typing import Any
+from urllib.parse import quote
+
+from pyspark import RDD
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
+
+from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
+from pystorm_spark.spark.driver.slots import Slots
+from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.rows.feeding import Feeder, Rows, Share, Stopped
+from pystorm_spark.spark.rows.fetching import RowsLost, Shelves
+from pystorm_spark.spark.rows.full_disk import FullDisk, is_full
+from pystorm_spark.spark.rows.row_batches import selected
+from pystorm_spark.spark.session.callback import Callback
+from pystorm_spark.spark.session.session import query_settings
+from pystorm_spark.spark.slot.fed_spout import StreamSpout
+from pystorm_spark.spark.storage.hadoop_folder import HadoopFolder
+from pystorm_spark.spark.storage.place import Place
+from pystorm_spark.topology.fields import DEFAULT_STREAM
+from pystorm_spark.topology.graph import ComponentSpec
+
+log = logging.getLogger(__name__)
+
+# What Spark takes for the end that it has asked for: it looks for these words in what a Python function has raised.
+STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
+# Spark writes thousandths of a second, and reads back whatever there is. No part is optional, for Spark's former way to
+# write times takes brackets for text; and they are in UTC, for other offsets were once not of whole minutes.
+EXACT_TIMES = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+NOT_IN_PYTHON = (YearMonthIntervalType, CalendarIntervalType)
+# By how many partitions Spark reads files, where their sizes do not matter; by default by as many as there are cores.
+PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
+LAYOUT = "layout.json"  # beside the schema
+STOP_SECS = 10.0  # for the query to be told that it ends
+
+
+class Source:
+    """The streaming DataFrame of one spout, and the query that feeds the spout from it."""
+
+    def __init__(self, spec: ComponentSpec, session: SparkSession, checkpoint: Place, is_kept: bool = True) -> None:
+        self.id = spec.id
+        self._is_kept = is_kept  # the checkpoint, when the topology ends
+        self.fields = spec.outputs[DEFAULT_STREAM].fields.to_list()
+        self.session = session
+        self.place = checkpoint / "sources" / quote(spec.id, safe="")
+        self.dead_letters = checkpoint / "dead-letters" / quote(spec.id, safe="")
+        built = _built(spec, session)
+        check_columns(f"spout {self.id!r}", self.fields, built)
+        # Here and not in a batch, where Spark has read all columns before: only these are read.
+        self.df = selected(built, self.fields)
+        self.schema = self.df.schema
+        if _holds(self.schema, _has_no_fields):
+            raise InvalidTopologyError(
+                f"spout {self.id!r} has the columns {self.schema.simpleString()}: one without any field cannot be "
+                "written down as a dead letter; leave it out"
+            )
+        self._check_schema()
+        self._layout = Layout.kept(self.place)
+
+    def check_layout(self, batch: int, rows: list[int]) -> None:
+        """Keep how many rows each partition of a batch has, or refuse to go on if it had others before a restart.
+
+        Rows are known by their partition, and Spark deals them to others where it has other cores or settings.
+        """
+        parallelism = int(self.session.conf.get(PARALLELISM, None) or self.session.sparkContext.defaultParallelism)
+        if self._layout is None or self._layout.batch != batch:
+            layout = Layout(batch, rows, parallelism)
+            layout.keep(self.place)
+            self._layout = layout
+        elif self._layout.rows != rows:
+            raise StormError(
+                f"batch {batch} of spout {self.id!r} was begun with partitions of {short(self._layout.rows)} rows, and "
+                f"has {short(rows)} now: with exactly-once a row is known by its partition, and would be taken for "
+                f"another one; start with {PARALLELISM}={self._layout.parallelism}, and the source of before, until "
+                "that batch is done"
+            )
+
+    def _check_schema(self) -> None:
+        """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
+        kept = self.place.read_text("schema.json")
+        if kept is None:
+            self.place.write_text("schema.json", self.schema.json())
+            return
+        try:
+            before = StructType.fromJson(json.loads(kept))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise CheckpointError(
+                f"{str(self.place / 'schema.json')!r} is damaged: {exc}; remove that file if the source has the same "
+                "columns as before"
+            ) from exc
+        # What may be null, a comment or a watermark is no matter of what a value is.
+        if before.simpleString() != self.schema.simpleString():
+            raise CheckpointError(
+                f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
+                f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
+                "with the former types, or begin a new checkpoint"
+            )
+
+    def start(self, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]) -> SourceQuery:
+        """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""
+        return SourceQuery(self, feeder, token, name, on_error)
+
+    def write_dead_letters(self, batch: int, shares: Mapping[int, Share], token: bytes, slots: Slots) -> None:
+        """Write the dead letters of a batch, over those that it may have left when it was run before."""
+        dead = {task: share for task, share in shares.items() if share.dead}
+        place = self.dead_letters / f"batch={batch}"
+        if not dead:
+            HadoopFolder(self.session, place.uri).remove_all()
+            return
+
+        def write(rows: RDD[Any]) -> None:
+            letters = self.session.createDataFrame(rows, dead_letter_schema(self.schema), verifySchema=False)
+            letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
+
+        shelves = Shelves(token, [(task, share.round, share.link) for task, share in dead.items()])
+        try:
+            shelves.read(self.session.sparkContext, slots, write)
+        except SPARK_ERRORS as exc:
+            raise StormError(f"the dead letters of batch {batch} cannot be written: {reason(exc)}") from exc
+        count = sum(share.dead for share in dead.values())
+        until = "" if self._is_kept else " until the topology ends: name a checkpoint to keep them"
+        log.warning("spout %s: dead letters of batch %d (%d) are in %s%s", self.id, batch, count, place, until)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a batch was dealt to partitions when it was first read."""
+
+    batch: int
+    rows: list[int]  # of each partition
+    parallelism: int
+
+    @classmethod
+    def kept(cls, place: Place) -> Layout | None:
+        """The one of the last batch that was begun."""
+        text = place.read_text(LAYOUT)
+        if not text:  # where it is not replaced in one step, it is empty for a moment, before any row is released
+            return None
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError) as exc:
+            raise CheckpointError(
+                f"{str(place / LAYOUT)!r} is damaged: {exc}; remove that file if Spark has as many cores as before"
+            ) from exc
+
+    def keep(self, place: Place) -> None:
+        place.write_text(LAYOUT, json.dumps(asdict(self)))
+
+
+class SourceQuery:
+    """A query that feeds a spout, from the start of its slots to their end.
+
+    Spark ends a query that cannot write its log. Where the disk has no room, it is started again until there is some.
+    """
+
+    def __init__(
+        self, source: Source, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]
+    ) -> None:
+        self._source = source
+        self._feeder = feeder
+        feeder.check_layout = self._check_layout
+        self._token = token
+        self._name = name
+        self._on_error = on_error
+        self._error: BaseException | None = None
+        self._done: int | None = None  # the last batch that was fed to its end: Spark may not have noted that
+        self._may_run_again = True  # the batch: only the first one of a query can have been begun before
+        self._stopping: threading.Thread | None = None
+        self._starting = threading.Lock()  # held while a query is started, so that one that is stopped is the last
+        self._callback: Callback | None = None
+        self._query: Any = None
+        self._disk = FullDisk(f"the source of spout {source.id!r}", feeder.driver.pause)
+        refused = None
+        try:
+            self._start()
+        except StormError as exc:
+            if not is_full(exc):
+                raise
+            refused = exc
+        threading.Thread(target=self._watch, args=(refused,), name=f"pystorm-{source.id}", daemon=True).start()
+
+    def _start(self) -> None:
+        with self._starting:
+            self._query = None
+            if self._stopping is None:
+                self._close_callback()
+                self._start_query()
+
+    def _start_query(self) -> None:
+        source = self._source
+        offsets = source.place / "offsets"
+        # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
+        (offsets / "offsets").remove_unfinished()
+        (offsets / "commits").remove_unfinished()
+        try:
+            self._callback = Callback(self._feed, source.session)
+            writer = source.df.writeStream.foreachBatch(self._callback).queryName(self._name)
+            with query_settings(source.df.sparkSession):
+                self._query = writer.option("checkpointLocation", offsets.uri).start()
+        except SPARK_ERRORS as exc:
+            raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
+
+    def _close_callback(self) -> None:
+        if self._callback is not None:
+            self._callback.close()
+
+    def _check_layout(self, batch: int, rows: list[int]) -> None:
+        self._disk.outwaited(lambda: self._source.check_layout(batch, rows))
+
+    def _feed(self, df: DataFrame, batch: int) -> None:
+        if batch == self._done:
+            return  # Spark could not note that it is done, and has begun it again
+        try:
+            rows = Rows(df, self._feeder.chunk_rows())
+            shares = self._feeder.feed(rows, batch)
+            while not self._disk.outwaited(lambda: self._are_dead_letters_written(batch, shares)):  # noqa: B023
+                shares = self._feeder.feed_lost(rows, batch)
+        except BaseException as exc:
+            if self._stopping is not None or isinstance(exc, Stopped):
+                self._await_stop()
+                raise Stopped(STOPPED) from None
+            self._error = exc
+            raise Stopped(str(exc)) from None  # `_watch` tells of it
+        self._done = batch
+
+    def _are_dead_letters_written(self, batch: int, shares: Mapping[int, Share]) -> bool:
+        """Write them; False if some were lost with their slot, and the share of a task must be fed again."""
+        try:
+            if self._may_run_again or any(share.dead for share in shares.values()):
+                self._source.write_dead_letters(batch, shares, self._token, self._feeder.driver)
+        except RowsLost:
+            if not any(share.is_lost() for share in shares.values()):
+                raise
+            return False
+        self._may_run_again = False
+        return True
+
+    def _await_stop(self) -> None:
+        """Spark takes the end of a batch for what it is only if it has been told to stop before."""
+        deadline = time.monotonic() + STOP_SECS
+        while (self._stopping is None or self._query is None or self._query.isActive) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _watch(self, refused: StormError | None) -> None:
+        """Wait for the end of the query, again where only a full disk has brought it; tell of it unless asked for."""
+        ended = refused or self._await_end()
+        while self._stopping is None and self._error is None and self._disk.makes_wait(ended):
+            try:
+                self._start()
+            except StormError as exc:
+                ended = exc
+            else:
+                ended = self._await_end()
+        if self._stopping is None:
+            self._on_error(ended)
+
+    def _await_end(self) -> StormError:
+        """Why the query has ended."""
+        source = self._source
+        try:
+            if self._query is not None:
+                self._query.awaitTermination()
+        except Exception as exc:
+            error = self._error or StormError(reason(exc))
+            told = StormError(f"the source of spout {source.id!r} failed: {error}")
+            told.__cause__ = error
+            return told
+        return StormError(f"the streaming query of spout {source.id!r} was stopped")
+
+    def stop(self) -> None:
+        """Have the query end when its batch does, with the slots."""
+        self._feeder.is_stopping = True
+        self._stopping = threading.Thread(target=self._stop, name=f"pystorm-{self._source.id}-stop", daemon=True)
+        self._stopping.start()
+
+    def _stop(self) -> None:
+        with self._starting, contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
+            if self._query is not None:
+                self._query.stop()
+        self._close_callback()
+
+    def join(self) -> None:
+        assert self._stopping is not None
+        self._stopping.join()
+
+
+def hush_stops() -> None:
+    """Py4J logs what a function raises that Spark has called, also where that is told elsewhere, or is no error."""
+    logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], Stopped))
+
+
+def dead_letter_schema(row: StructType) -> StructType:
+    """Where a row came from, why it is a dead letter, and the row."""
+    return StructType(
+        [
+            StructField("component", StringType()),
+            StructField("batch", LongType()),
+            StructField("partition", IntegerType()),
+            StructField("number", LongType()),
+            StructField("error", StringType()),
+            StructField("row", row),
+        ]
+    )
+
+
+def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
+    """Refuse a DataFrame that lacks what a spout declares, or has it twice."""
+    ignores_case = df.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
+    for field in fields:
+        if field not in df.columns:
+            raise InvalidTopologyError(
+                f"{who} declares the field {field!r}, which its DataFrame does not have; "
+                f"{did_you_mean(field, df.columns)}"
+            )
+        same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
+        if len(same) > 1:
+            raise InvalidTopologyError(f"{who}: its DataFrame has several columns {field!r}: {same}; rename them")
+        if _holds(kind := df.schema[field].dataType, _has_no_values):
+            raise InvalidTopologyError(
+                f"{who}: PySpark has no Python values for the type {kind.simpleString()} of column {field!r}; cast it, "
+                "for instance to a string"
+            )
+
+
+def _holds(kind: DataType, is_wanted: Callable[[DataType], bool]) -> bool:
+    """Whether a type, or one within it, is wanted."""
+    within: list[DataType] = []
+    if isinstance(kind, StructType):
+        within = [field.dataType for field in kind]
+    elif isinstance(kind, MapType):
+        within = [kind.keyType, kind.valueType]
+    elif isinstance(kind, ArrayType):
+        within = [kind.elementType]
+    return is_wanted(kind) or any(_holds(each, is_wanted) for each in within)
+
+
+def _has_no_values(kind: DataType) -> bool:
+    return isinstance(kind, NOT_IN_PYTHON)
+
+
+def _has_no_fields(kind: DataType) -> bool:
+    return isinstance(kind, StructType) and not kind.fields
+
+
+def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
+    assert isinstance(spec.component, StreamSpout)
+    if spec.component.build is None:
+        raise InvalidTopologyError(f"spout {spec.id!r} was pickled, and its function does not travel; make it anew")
+    try:
+        df = spec.component.build(session)
+    except Exception as exc:
+        raise InvalidTopologyError(f"build of spout {spec.id!r} raised {type(exc).__name__}: {reason(exc)}") from exc
+    if not isinstance(df, DataFrame):
+        raise InvalidTopologyError(f"build of spout {spec.id!r} must give a streaming DataFrame, got {df!r}")
+    if not df.isStreaming:
+        raise InvalidTopologyError(
+            f"build of spout {spec.id!r} gave {df!r}, which is not streaming; read it with spark.readStream, or run "
+            "the topology over bounded DataFrames with run_batch"
+        )
+    return df

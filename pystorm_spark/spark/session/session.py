@@ -1,0 +1,269 @@
+"""Internal. Sessions: what a SparkSession must be like to run topologies, and one that is made for them."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pystorm_spark.errors import StormError
+from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.protocol.process import kill_children
+from pystorm_spark.spark.protocol.wire import private_folder
+from pystorm_spark.spark.session.signals import Patience
+
+log = logging.getLogger(__name__)
+
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+# On a local disk it takes less than half the time of Spark's own choice for a file of a log. The second is Spark 4.0's.
+LOCAL_FILE_MANAGERS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
+)
+# A plan that is adapted may put a batch's rows elsewhere when they are read again, and takes time where it is small.
+ADAPTIVE = "spark.sql.adaptive.enabled"
+PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
+_setting = Lock()  # several topologies may be submitted at once: each puts back what the user has set
+# Settings of a context are fixed when it starts. See docs/deploying.md for what each one gains.
+CONTEXT_SETTINGS = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.locality.wait": "0s",
+}
+LONGEST_SOCKET_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
+LOOK_SECS = 2  # between two looks at a session that may have been stopped
+FORK_SECS = 1.0  # from the fork of a process to its own command line
+# The JVM's better compiler takes long, and is for what runs millions of times, such as the reading of rows, which costs
+# twice as much without it. For the many methods of an exchange it would use more time in the first minute than it
+# saves: so a method is left to the quick compiler for ten times as many calls as by default.
+JVM_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UseSerialGC",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+JVM_SETTINGS = {"spark.driver.extraJavaOptions": " ".join(JVM_OPTIONS)}
+SESSION_SETTINGS = {
+    "spark.app.name": "pystorm-spark",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
+
+
+def session_folder(made: ExitStack, spark: Any = None) -> Path:
+    """A private folder for whoever works with `spark`, or with the `own_session` if that is None.
+
+    When `made` is undone, the folder is removed, and a session that was made for it is stopped.
+    """
+    folder = private_folder()
+    made.callback(shutil.rmtree, folder, ignore_errors=True)
+    if spark is None and SparkSession.getActiveSession() is None:
+        made.callback(_stop_spark, _jvm_folder())
+    return folder
+
+
+def own_session(folder: Path) -> SparkSession:
+    """A session on all cores of this machine, set up for topologies; an active one is used instead.
+
+    Its tables are in `folder`. Its Python sockets are in a private folder of the JVM, and what the JVM says goes to a
+    file there: what matters in it comes back as an exception anyway.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # An interrupt that arrives while a process is forked is lost, and one during a call of the JVM leaves its answer
+    # for the next call to read: so they are put off, which takes seconds.
+    gateway = SparkContext._gateway
+    hurry = partial(_kill_jvm, is_ours=gateway is None)
+    if gateway is None:
+        with open(_jvm_folder() / "spark.log", "ab") as output, Patience(hurry, hurry_at_once=True):
+            gateway = launch_gateway(SparkConf().setAll(_jvm_settings()), {"stdout": output, "stderr": output})
+    with Patience(hurry):
+        _remove_with_jvm(_jvm_folder(), gateway)
+        conf = SparkConf().setAll([*_jvm_settings(), *SESSION_SETTINGS.items()])
+        conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        context = SparkContext(conf=conf, gateway=gateway)
+    with Patience(hurry):  # anew: PySpark has put a handler of its own in the place of the last one
+        return SparkSession(context)
+
+
+def _jvm_settings() -> list[tuple[str, str]]:
+    """What a JVM that is started here has for good: later sessions of the user's own get it, too."""
+    sockets = {"spark.python.unix.domain.socket.dir": str(_jvm_folder())}
+    return list({"spark.master": "local[*]", **CONTEXT_SETTINGS, **JVM_SETTINGS, **sockets}.items())
+
+
+@cache
+def _jvm_folder() -> Path:
+    """The folder of the JVM, of which a process has one: whatever session is first, Spark keeps its sockets there."""
+    folder = private_folder(longest=LONGEST_SOCKET_FOLDER)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _remove_with_jvm(folder: Path, gateway: JavaGateway) -> None:
+    """Have the JVM remove `folder` when it ends, which it does also where this process is killed."""
+    jvm: Any = gateway.jvm
+    jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(folder)))
+
+
+def _kill_jvm(is_ours: bool) -> None:
+    if not is_ours:
+        return
+    until = time.monotonic() + FORK_SECS  # until then it has our own command line
+    while not kill_children(str(_jvm_folder())) and time.monotonic() < until:
+        time.sleep(0.02)
+    SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new one
+
+
+def _stop_spark(jvm_folder: Path) -> None:
+    """Stop the session that was made, or what there was of it when it was interrupted."""
+    session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
+    if session is not None:
+        with suppress(*SPARK_ERRORS):  # its JVM may have ended before
+            session.stop()
+    elif context is not None:
+        context.stop()
+    elif SparkContext._gateway is None:
+        kill_children(str(jvm_folder))  # a JVM that nobody has connected to would not end by itself
+
+
+def check_session(session: Any) -> None:
+    """Refuse a session that topologies cannot run on; say what would make it faster."""
+    if not hasattr(session, "_jsparkSession"):
+        is_connect = type(session).__module__.startswith("pyspark.sql.connect")
+        hint = "Spark Connect has no RDDs; make the session without .remote()" if is_connect else "give one"
+        got = f"{type(session).__module__}.{type(session).__name__}"
+        raise StormError(f"pystorm-spark needs a classic SparkSession, got {got}: {hint}")
+    context = session.sparkContext
+    conf = context.getConf()
+    if conf.get("spark.speculation", "false") == "true":
+        raise StormError("spark.speculation is true: a second copy of a task could disturb a slot; set it to false")
+    if conf.get("spark.dynamicAllocation.enabled", "false") == "true" and conf.contains(IDLE_TIMEOUT):
+        log.warning("%s is set: executors may be removed with their slots while no tuples move; unset it", IDLE_TIMEOUT)
+    slower = [key for key in CONTEXT_SETTINGS if conf.get(key) is None]
+    if slower:
+        wanted = " ".join(f"--conf {key}={CONTEXT_SETTINGS[key]}" for key in slower)
+        log.info("exchanges are faster with these settings of the Spark context: %s", wanted)
+
+
+def trigger_session(session: SparkSession) -> SparkSession:
+    """A session beside the user's for the query that drives a topology, whose log is temporary and on a local disk.
+
+    Nothing is taken over: what the user has set may be for an object store, and unfit for a local disk.
+    """
+    beside = session.newSession()
+    beside.conf.set(ADAPTIVE, "false")
+    beside.conf.set(PROGRESS_KEPT, "5")
+    set_file_manager(beside, "file:")
+    return beside
+
+
+@contextmanager
+def query_settings(session: SparkSession) -> Iterator[None]:
+    """Have `session` as a query of ours needs it, which takes a copy of all settings when it starts."""
+    with _setting:
+        before = session.conf.get(ADAPTIVE, None)
+        session.conf.set(ADAPTIVE, "false")
+        try:
+            yield
+        finally:
+            if before is None:
+                session.conf.unset(ADAPTIVE)
+            else:
+                session.conf.set(ADAPTIVE, before)
+
+
+def set_file_manager(session: SparkSession, checkpoint: str) -> bool:
+    """Have Spark write the logs of sources into the checkpoint with this URI as is right there; whether one is set now.
+
+    On a local disk any way is safe, and the quickest is taken. Elsewhere that one is not: Spark has others, of which it
+    or the user chooses.
+    """
+    named = session.conf.get(FILE_MANAGER, None)
+    if named not in (None, *LOCAL_FILE_MANAGERS):
+        return False
+    if checkpoint.startswith("file:"):
+        manager = next((manager for manager in LOCAL_FILE_MANAGERS if _has_class(session, manager)), None)
+        if named is None and manager is not None:
+            session.conf.set(FILE_MANAGER, manager)
+            return True
+    elif named is not None:  # another cluster has set it
+        session.conf.unset(FILE_MANAGER)
+    return False
+
+
+def reset_file_manager(session: SparkSession) -> None:
+    """Leave it to Spark again: other queries may have their logs anywhere."""
+    with suppress(*SPARK_ERRORS):  # the session may have been stopped
+        session.conf.unset(FILE_MANAGER)
+
+
+def _has_class(session: SparkSession, name: str) -> bool:
+    jvm: Any = session._jvm
+    try:
+        jvm.java.lang.Class.forName(name)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether all executors are on this machine, so that Unix sockets reach everywhere."""
+    return str(session.sparkContext.master).startswith("local")
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Whether its context has ended, or is about to, or its JVM is gone."""
+    context: Any = session.sparkContext._jsc
+    try:
+        return context is None or context.sc().isStopped()
+    except SPARK_ERRORS:
+        return True
+
+
+def await_end(query: StreamingQuery, session: SparkSession) -> None:
+    """Wait for the end of `query`, or of its session, of which a query hears nothing while its batch is open."""
+    while not query.awaitTermination(LOOK_SECS) and not is_stopped(session):
+        pass
+
+
+def told(error: BaseException, session: SparkSession) -> BaseException:
+    """Why a topology on `session` ends: what Spark and Py4J have raised in our words, anything else as it is."""
+    if is_stopped(session):
+        ended = StormError("the SparkSession was stopped while the topology ran; kill the topology first")
+    elif isinstance(error, SPARK_ERRORS):
+        ended = StormError(reason(error))
+    else:
+        return error
+    ended.__cause__ = error
+    return ended
+
+
+def driver_hosts(session: SparkSession) -> tuple[str, str]:
+    """The driver's address in the network of the cluster: the one to listen at, and the one it is known by."""
+    conf = session.sparkContext.getConf()
+    known_as = conf.get("spark.driver.host") or socket.gethostname()
+    listen_at = conf.get("spark.driver.bindAddress") or known_as
+    at_every_address = listen_at in ("0.0.0.0", "::")  # noqa: S104 (which is never listened at)
+    return known_as if at_every_address else listen_at, known_as

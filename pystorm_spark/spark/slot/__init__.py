@@ -1,0 +1,1 @@
+"""Internal. A slot's process, beside an executor. Never imports pyspark."""

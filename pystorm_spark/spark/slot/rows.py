@@ -1,0 +1,58 @@
+"""Internal. RowTasks: the tasks of a slot that exchange rows with Spark jobs, and what they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pystorm_spark.runtime.bolt_task import BoltTask
+from pystorm_spark.runtime.durable.committed_rows import CommittedRows
+from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.runtime.spout_task import SpoutTask
+from pystorm_spark.spark.slot.fed_spout import Chunk, FedSpout
+from pystorm_spark.spark.slot.keeping_bolt import BOUNDED, CollectingBolt, KeepingBolt
+
+
+class RowTasks:
+    """The fed spouts and the keeping bolts of a slot, by task."""
+
+    def __init__(self, slot: Slot, tell: Callable[..., None]) -> None:
+        self._spouts: dict[int, FedSpout] = {}
+        self._bolts: dict[int, KeepingBolt] = {}
+        for task_id, task in slot.tasks.items():
+            if isinstance(task, SpoutTask) and isinstance(task.spout, FedSpout):
+                committed = task.held.ids if task.held is not None else CommittedRows()
+                assert isinstance(committed, CommittedRows)
+                task.spout.connect(tell, task.forget_pending, committed)
+                self._spouts[task_id] = task.spout
+            elif isinstance(task, BoltTask) and isinstance(task.bolt, KeepingBolt):
+                task.bolt.connect()
+                self._bolts[task_id] = task.bolt
+
+    # What Spark tasks ask; called in the threads that answer them.
+
+    def feed(self, task: int, round_: int, partition: int, attempt: int, number: int, chunk: list[Any]) -> list[Any]:
+        """Take rows in for a spout."""
+        taken = self._spouts[task].stage(round_, partition, attempt, number, Chunk(*chunk))
+        return ["ok" if taken else "refused", 0, []]
+
+    def fetch(self, task: int, key: int, number: int) -> list[Any]:
+        """Hand out a chunk of rows: dead letters of a spout's round, or what a bolt has frozen for a transaction."""
+        spout = self._spouts.get(task)
+        shelf = spout.dead_rows(key) if spout is not None else self._bolts[task].frozen(key)
+        return ["refused", 0, []] if shelf is None else ["ok", 0, list(shelf.chunk(number))]
+
+    # What the driver asks; called in the thread that turns the slot.
+
+    def release(self, task: int, batch: int, round_: int, parts: list[Any]) -> None:
+        self._spouts[task].release(batch, round_, [tuple(part) for part in parts])
+
+    def collect(self) -> dict[int, int]:
+        """{task: how many rows it has collected}, set apart at the end of a bounded run."""
+        collecting = {task: bolt for task, bolt in self._bolts.items() if isinstance(bolt, CollectingBolt)}
+        return {task: bolt.freeze(BOUNDED) for task, bolt in collecting.items()}
+
+    def prepared(self, txid: int) -> dict[int, int]:
+        """{task: how many rows it has set apart for a commit}, of those that have any."""
+        shelves = {task: bolt.frozen(txid) for task, bolt in self._bolts.items()}
+        return {task: shelf.count for task, shelf in shelves.items() if shelf is not None and shelf.count}

@@ -1,0 +1,102 @@
+"""Internal. The threads that turn a slot: one at a time, and one with each bolt that holds one up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from threading import get_ident
+
+from pystorm_spark.runtime.bolt_task import BoltTask, Relieved
+from pystorm_spark.spark.slot.relief import LOOK_SECS, Relief
+
+
+class Turners:
+    """Makes one step after the other until it is told to stop.
+
+    `step` says whether there was anything to do, `rest` is called with how often in a row there was not, and `crash`
+    with what a step has raised: it ends the process.
+    """
+
+    def __init__(
+        self, step: Callable[[], bool], rest: Callable[[int], None], crash: Callable[[BaseException], None]
+    ) -> None:
+        self._step, self._rest, self._crash = step, rest, crash
+        self._stopping = threading.Event()
+        self._took_over: list[threading.Thread] = []  # those that live
+        self._calls_began: dict[int, float] = {}  # {thread: when it called user code} until it has returned
+
+    def stop(self) -> None:
+        """Have all threads end after what they are at."""
+        self._stopping.set()
+
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def run(self, relief: Relief | None) -> None:
+        """Turn the slot in this thread, and with `relief` in others when a bolt holds this one up, until the stop."""
+        if relief is not None:
+            self._look_out(relief)
+        self._work(relief)
+        self._stopping.wait()
+        while threads := list(self._took_over):
+            for thread in threads:
+                thread.join()
+
+    def note_call(self, began: float) -> None:
+        """The calling thread is about to call user code, or has returned from it, which is 0."""
+        if began:
+            self._calls_began[get_ident()] = began
+        else:
+            self._calls_began.pop(get_ident(), None)
+
+    def longest_call(self) -> tuple[int, float] | None:
+        """The thread that has been in user code for the longest time, and since when."""
+        calls = [(began, thread) for thread, began in list(self._calls_began.items())]
+        if not calls:
+            return None
+        began, thread = min(calls)
+        return thread, began
+
+    def _look_out(self, relief: Relief) -> None:
+        threading.Thread(target=self._relieve, args=(relief,), daemon=True).start()
+
+    def _relieve(self, relief: Relief) -> None:
+        """Wait until the thread that turns the slot is held up, and turn it in its place."""
+        while not relief.take_over():
+            if self._stopping.wait(LOOK_SECS):
+                return
+        self._took_over.append(threading.current_thread())
+        try:
+            self._look_out(relief)
+            self._work(relief)
+        finally:
+            self._took_over.remove(threading.current_thread())
+
+    def _work(self, relief: Relief | None) -> None:
+        try:
+            self._turn(relief)
+        except BaseException as exc:
+            self._crash(exc)
+
+    def _make_step(self) -> tuple[BoltTask | None, bool]:
+        """A step: the bolt that has maybe held it up for long, and whether there was anything to do.
+
+        The bolt is not served where `Relieved` is caught: whatever user code raised then would seem to come of that.
+        """
+        try:
+            return None, self._step()
+        except Relieved as relieved:
+            return relieved.task, True
+
+    def _turn(self, relief: Relief | None) -> None:
+        idle_turns = 0
+        while not self.is_stopping():
+            task, busy = self._make_step()
+            if task is not None and relief is not None and relief.is_relieved():
+                relief.serve(task, lambda: not self.is_stopping(), self.note_call)
+                return
+            if busy:
+                idle_turns = 0
+            else:
+                idle_turns += 1
+                self._rest(idle_turns)

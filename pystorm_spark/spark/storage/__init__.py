@@ -1,0 +1,1 @@
+"""Internal. Where the files of a checkpoint are: on this machine, or wherever Hadoop reaches."""

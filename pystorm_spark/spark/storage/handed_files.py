@@ -1,0 +1,158 @@
+"""Internal. HandedFiles: a slot's files in a place that only the driver's JVM can write. The driver writes them for it.
+
+Each operation has a connection of its own. The content of a file crosses it in pieces, from or to a local file of the
+driver: however large a state is, it takes up neither the driver's memory nor the connection on which slots are heard.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from pystorm_spark.checkpoint.crash_points import crash_point
+from pystorm_spark.checkpoint.files import Files, step
+from pystorm_spark.errors import CheckpointError
+from pystorm_spark.spark.protocol.wire import Connection, WireError
+
+PIECE = 1 << 22  # bytes of a file in one message
+LIMIT = PIECE + 64  # bytes of such a message
+PAUSES = (0.05, 0.2, 1.0)  # seconds, before a slot that was turned away comes again
+END_SECS = 10.0  # for a write that a slot had begun when it ended
+
+
+class HandedFiles:
+    """The files of the checkpoint in `place` for one slot; `connect` makes a connection to the driver."""
+
+    def __init__(self, connect: Callable[[], Connection], slot: int, place: str) -> None:
+        self._connect = connect
+        self._slot = slot
+        self._place = place
+
+    def write(self, name: str, data: bytes) -> None:
+        with self._asked("write", name, len(data)) as driver:
+            for start in range(0, max(1, len(data)), PIECE):
+                _answer(driver)  # there is room for another piece
+                driver.send(data[start : start + PIECE])
+            crash_point(step(name, "written"))
+            _answer(driver)
+        crash_point(step(name, "renamed"))
+
+    def read(self, name: str) -> bytes:
+        with self._asked("read", name) as driver:
+            pieces = []
+            while piece := _answer(driver):  # an empty one comes last
+                pieces.append(piece)
+            return b"".join(pieces)
+
+    def size(self, name: str) -> int:
+        return self._ask("size", name)
+
+    def names(self) -> list[str]:
+        return self._ask("names")
+
+    def remove(self, name: str) -> None:
+        self._ask("remove", name)
+        crash_point("file-removed")
+
+    def path(self, name: str) -> str:
+        return f"{self._place}/{name}"
+
+    def _connected(self) -> Connection:
+        """A driver turns away some of the slots that all come at once, as they do when they start."""
+        for secs in PAUSES:
+            try:
+                return self._connect()
+            except WireError:
+                time.sleep(secs)
+        return self._connect()
+
+    def _ask(self, operation: str, *arguments: Any) -> Any:
+        with self._asked(operation, *arguments) as driver:
+            return _answer(driver)
+
+    @contextmanager
+    def _asked(self, operation: str, *arguments: Any) -> Iterator[Connection]:
+        try:
+            with closing(self._connected()) as driver:
+                driver.send({"kind": "file", "slot": self._slot, "operation": operation, "arguments": arguments})
+                yield driver
+        except WireError as exc:
+            raise CheckpointError(f"the checkpoint {self._place!r} is not reached through the driver: {exc}") from exc
+
+
+def _answer(driver: Connection) -> Any:
+    problem, answer = driver.receive(LIMIT)
+    if problem is not None:
+        raise CheckpointError(problem)
+    return answer
+
+
+class LocallyCopied(Files, Protocol):
+    """Files that can be copied from and to local ones."""
+
+    def put(self, local: Path, name: str) -> None: ...
+
+    def get(self, name: str, local: Path) -> None: ...
+
+    def local_file(self) -> AbstractContextManager[Path]: ...
+
+
+class FilesDesk:
+    """The driver's side: does with `files` what slots ask for. Called in the threads of their connections."""
+
+    def __init__(self, files: LocallyCopied) -> None:
+        self._files = files
+        self._busy: Counter[int] = Counter()  # {slot: operations that have begun}
+        self._changed = threading.Condition()
+        self._operations: dict[str, Callable[..., Any]] = {
+            "write": self._write,
+            "read": self._read,
+            "size": lambda _, name: files.size(name),
+            "names": lambda _: files.names(),
+            "remove": lambda _, name: files.remove(name),
+        }
+
+    def serve(self, slot: Connection, request: dict[str, Any]) -> None:
+        """Do what a slot asks for by its first message."""
+        number = int(request["slot"])
+        with self._changed:
+            self._busy[number] += 1
+        try:
+            answer = self._operations[request["operation"]](slot, *request["arguments"])
+        except CheckpointError as exc:
+            slot.send([str(exc), None])
+        except OSError as exc:
+            slot.send([f"the driver has no room for its copy of a checkpoint's file: {exc}", None])
+        else:
+            slot.send([None, answer])
+        finally:
+            with self._changed:
+                self._busy[number] -= 1
+                self._changed.notify_all()
+
+    def await_end(self, slot: int) -> None:
+        """Wait until what a slot had begun, whose process is gone, is done or given up."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy[slot], END_SECS)
+
+    def _write(self, slot: Connection, name: str, size: int) -> None:
+        with self._files.local_file() as local:
+            with open(local, "wb") as file:
+                for _ in range(0, max(1, size), PIECE):
+                    slot.send([None, None])
+                    file.write(slot.receive(LIMIT))
+            self._files.put(local, name)
+
+    def _read(self, slot: Connection, name: str) -> bytes:
+        """Send the pieces of a file; what is returned, and sent last, is an empty one."""
+        with self._files.local_file() as local:
+            self._files.get(name, local)
+            with open(local, "rb") as file:
+                while piece := file.read(PIECE):
+                    slot.send([None, piece])
+                return piece
