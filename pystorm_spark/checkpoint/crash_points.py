@@ -1,14 +1,15 @@
-"""Internal. Every durable step by name, so that tests can end the process right after it.
+"""Internal. Crash points: names for all durable steps. Tests end a process right after one of them.
 
-`PYSTORM_SPARK_CRASH_AT=part-renamed` ends a process at the first `part-renamed`, `part-renamed:3` at the third. Of
-several points, `part-renamed:3,file-removed`, the next one counts when the one before has ended a process: that is
-known by the files `PYSTORM_SPARK_CRASH_MARKS` + `.0`, `.1`, …, one for each crash, which all processes of a test share.
+`PYSTORM_SPARK_CRASH_AT=part-renamed` ends the process at the first `part-renamed`, `part-renamed:3` at the third.
+A list of points, `part-renamed:3,file-removed`, ends one process at each point, in this order. All processes of a test
+share the files `PYSTORM_SPARK_CRASH_MARKS` + `.0`, `.1`, …: each crash creates one, and activates the next point.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import lru_cache
 
 POINTS = ("part-written", "part-renamed", "manifest-written", "manifest-renamed", "merge-written", "file-removed")
 EXIT_CODE = 137  # what a shell shows for `kill -9`
@@ -52,18 +53,20 @@ def _named(point: str) -> tuple[str, int]:
     return name, int(hit or 1)
 
 
-_crashes: Crashes | None = None
-if os.environ.get("PYSTORM_SPARK_CRASH_AT"):
-    _crashes = Crashes(os.environ["PYSTORM_SPARK_CRASH_AT"], os.environ.get("PYSTORM_SPARK_CRASH_MARKS", ""))
+_armed: Crashes | None = None
+_of_environ = lru_cache(maxsize=1)(Crashes)  # it counts as long as the environment stays the same
 
 
 def crash_point(name: str) -> None:
-    """The durable step `name` has just been made."""
-    if _crashes is not None:
-        _crashes.reach(name)
+    """Call this right after the durable step `name`: it ends the process if a test asked for a crash here."""
+    points = os.environ.get("PYSTORM_SPARK_CRASH_AT")
+    if _armed is not None:
+        _armed.reach(name)
+    elif points:
+        _of_environ(points, os.environ.get("PYSTORM_SPARK_CRASH_MARKS", "")).reach(name)
 
 
 def arm(crashes: Crashes | None) -> None:
-    """Crash this process as `crashes` says, whatever its environment said."""
-    global _crashes
-    _crashes = crashes
+    """Let `crashes` decide where this process ends, in place of the environment; None undoes that."""
+    global _armed
+    _armed = crashes

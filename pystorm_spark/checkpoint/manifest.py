@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
@@ -44,18 +44,6 @@ class Manifest:
                 if part.is_full:
                     wanted.difference_update(part.tasks)
         return tuple(reversed(chosen))
-
-    def pruned(self) -> Manifest:
-        """This without the parts that nothing is read from any more."""
-        return replace(self, parts=self.needed({task for part in self.parts for task in part.tasks}))
-
-    def merged(self, old: Sequence[Part], new: Part) -> Manifest:
-        """This with `new` in place of the parts `old` that were merged to it; parts may have come since."""
-        newest, gone = old[-1], set(old)
-        if missing := gone.difference(self.parts):
-            raise ValueError(f"merged parts that are not in the manifest: {sorted(part.name for part in missing)}")
-        parts = (new if part == newest else part for part in self.parts if part == newest or part not in gone)
-        return replace(self, parts=tuple(parts))
 
     def file_names(self) -> set[str]:
         """The files that this commit needs beside its manifest."""

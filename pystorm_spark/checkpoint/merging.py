@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.section import KeyHook, merge_sections, same_bytes
-from pystorm_spark.topology.durable import TaskKey
 
 FEWEST = 8  # parts that are worth merging
 LARGEST = 2  # times as large as all that is newer
@@ -34,18 +33,15 @@ def merge_parts(
     name: str,
     parts: Sequence[Part],
     is_full: bool,
-    tasks: Collection[TaskKey] | None = None,
     key_of: KeyHook = same_bytes,
 ) -> Part:
-    """One part in place of several, oldest first; with `is_full` they begin with all that there is.
+    """Write one part that replaces `parts` (oldest first). It is full if the oldest of them holds whole states.
 
-    `tasks` leaves out others that the parts may hold. Where two keys of extension types can be equal though their bytes
-    are not, `key_of` must say so.
+    `key_of` gives equal keys of extension types the same bytes.
     """
     if not is_full and any(part.is_full for part in parts):
-        raise ValueError("what is merged from a full part is full")
-    held = {task for part in parts for task in part.tasks}
-    read = read_sections(files, parts, held if tasks is None else held.intersection(tasks))
+        raise ValueError("a merge that includes a full part must be full; pass is_full=True")
+    read = read_sections(files, parts, {task for part in parts for task in part.tasks})
     sections = {task: merge_sections(some, is_full, key_of) for task, some in read.items()}
     part = write_part(files, name, sections, is_full)
     crash_point("merge-written")

@@ -1,12 +1,12 @@
-"""Collectors: how components emit, ack and fail; public faces over the `Emitter` that the engine supplies.
+"""Collectors: how components emit, ack and fail. The runtime subclasses them.
 
-Java's positional forms and Python's keyword forms are told apart in `bolt_emit` and `spout_emit`, and nowhere else.
+Only `bolt_emit` and `spout_emit` tell Java's positional forms from Python's keyword forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from pystorm_spark.errors import EmitError
 from pystorm_spark.naming import java_names
@@ -17,36 +17,16 @@ MISSING: Any = object()
 Anchors = Any  # a Tuple, a collection of Tuples, or None
 
 
-class BoltEmitter(Protocol):
-    """What an `OutputCollector` hands its calls to: Storm's IOutputCollector."""
-
-    def emit(self, stream: str, anchors: Anchors, values: Any) -> list[int]: ...
-    def emit_direct(self, task_id: int, stream: str, anchors: Anchors, values: Any) -> None: ...
-    def ack(self, tup: Tuple) -> None: ...
-    def fail(self, tup: Tuple) -> None: ...
-    def reset_timeout(self, tup: Tuple) -> None: ...
-    def report_error(self, error: BaseException) -> None: ...
-    def flush(self) -> None: ...
-
-
-class SpoutEmitter(Protocol):
-    """What a `SpoutOutputCollector` hands its calls to: Storm's ISpoutOutputCollector."""
-
-    def emit(self, stream: str, values: Any, message_id: Any) -> list[int]: ...
-    def emit_direct(self, task_id: int, stream: str, values: Any, message_id: Any) -> None: ...
-    def report_error(self, error: BaseException) -> None: ...
-    def pending_count(self) -> int: ...
-    def flush(self) -> None: ...
-
-
 @java_names()
 class OutputCollector:
     """Emits the tuples of a bolt, and acks and fails the tuples that it received. Usable from the bolt's own threads.
 
     `emit(values, anchors=tup, stream="errors")`, or as in Java `emit("errors", tup, values)`.
+
+    A subclass may wrap another collector: every method calls the same method of `delegate`.
     """
 
-    def __init__(self, delegate: BoltEmitter) -> None:
+    def __init__(self, delegate: OutputCollector) -> None:
         self._delegate = delegate
 
     def emit(self, *args: Any, **kwargs: Any) -> list[int]:
@@ -97,10 +77,12 @@ class SpoutOutputCollector:
     """Emits the tuples of a spout.
 
     `emit(values, message_id=7)`, or as in Java `emit(values, 7)`. A tuple with a message id is tracked: `ack` or `fail`
-    will be called with that id. Without one (None) nothing is heard of it again.
+    is called with that id. The spout gets neither call for a tuple without an id (None).
+
+    A subclass may wrap another collector: every method calls the same method of `delegate`.
     """
 
-    def __init__(self, delegate: SpoutEmitter) -> None:
+    def __init__(self, delegate: SpoutOutputCollector) -> None:
         self._delegate = delegate
 
     def emit(self, *args: Any, **kwargs: Any) -> list[int]:

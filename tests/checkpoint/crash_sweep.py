@@ -42,7 +42,8 @@ def run(files, told):
         txid = store.last.txid + 1
         manifest = replace(store.last, txid=txid)
         if txid == 2:
-            manifest = manifest.merged(manifest.parts, merge_parts(files, "merged", manifest.parts, is_full=True))
+            merged = merge_parts(files, "merged", manifest.parts, is_full=True)
+            manifest = replace(manifest, parts=(merged,))
         new = write_part(files, f"p{txid}", {TASK: changes(txid)}, is_full=False)
         acked = (write_part(files, "acked", {TASK: b"ids"}, is_full=True),) if txid == 1 else ()
         store.commit(replace(manifest, parts=(*manifest.parts, new), acked=acked))

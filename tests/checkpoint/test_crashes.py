@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pystorm_spark.checkpoint.crash_points import Crashes
+from pystorm_spark.checkpoint.crash_points import Crashes, crash_point
 from pystorm_spark.checkpoint.files import PosixFiles
 from tests.disks import run, run_where_it_may_mount
 
@@ -81,6 +81,20 @@ def test_the_next_point_counts_when_the_one_before_has_ended_a_process(ends_at):
     assert ends_at(points, "part-renamed", "file-removed", "file-removed") is None
 
 
-def test_a_point_that_there_is_not_is_refused():
+def test_the_environment_counts_when_a_point_is_reached(monkeypatch):
+    ended = []
+    monkeypatch.setattr("os._exit", ended.append)
+    crash_point("part-renamed")
+    monkeypatch.setenv("PYSTORM_SPARK_CRASH_AT", "part-renamed:2")
+    crash_point("part-renamed")
+    assert ended == []
+    crash_point("part-renamed")
+    assert ended == [137]
+    monkeypatch.delenv("PYSTORM_SPARK_CRASH_AT")
+    crash_point("part-renamed")
+    assert ended == [137]
+
+
+def test_an_unknown_point_is_refused():
     with pytest.raises(ValueError, match="no crash point 'part-lost'; there are part-written, "):
         Crashes("part-lost", "")

@@ -128,12 +128,8 @@ class TestParts:
         part = merge_parts(files, "m", parts, is_full=True)
         assert read_part(files, part, {A, B}) == {A: section(("y", 3)), B: section(("x", 2))}
 
-    def test_other_tasks_of_the_parts_can_be_left_out(self, files):
-        parts = [write_part(files, "one", {A: section(("x", 1)), B: section(("x", 2))}, is_full=False)]
-        assert merge_parts(files, "m", parts, is_full=True, tasks={A, C}).tasks == (A,)
-
-    def test_what_is_merged_from_a_full_part_cannot_be_mere_changes(self, files):
-        with pytest.raises(ValueError, match="is full"):
+    def test_a_merge_that_includes_a_full_part_must_be_full(self, files):
+        with pytest.raises(ValueError, match="must be full"):
             merge_parts(files, "m", [write_part(files, "one", {A: section()}, is_full=True)], is_full=False)
 
 

@@ -46,7 +46,8 @@ def started(files):
 def commit(files, store, txid, **changes):
     """A commit that adds a part with `txid` as its section."""
     new = write_part(files, f"p{txid}", {A: b"%d" % txid}, is_full=changes.pop("is_full", False))
-    store.commit(replace(store.last, txid=txid, parts=(*store.last.parts, new), **changes).pruned())
+    manifest = replace(store.last, txid=txid, parts=(*store.last.parts, new), **changes)
+    store.commit(replace(manifest, parts=manifest.needed({A})))
 
 
 def manifest_path(tmp_path, txid):
@@ -83,19 +84,10 @@ class TestManifest:
         assert manifest.needed({A}) == (y, z)
         assert manifest.needed({A, B}) == (x, y, z)
 
-    def test_a_part_whose_tasks_are_all_superseded_is_pruned(self):
+    def test_a_part_whose_tasks_all_have_newer_full_parts_is_not_needed(self):
         w, x, y, z = part("w", A), part("x", A, B), part("y", A, is_full=True), part("z", B, is_full=True)
-        assert Manifest("words", 1, (w, x, y)).pruned().parts == (x, y)
-        assert Manifest("words", 1, (w, x, y, z)).pruned().parts == (y, z)
-
-    def test_a_merged_part_takes_the_place_of_the_newest_that_it_was_made_of(self):
-        w, x, y, z = part("w", A), part("x", B), part("y", A), part("z", A)
-        new = part("new", A, is_full=True)
-        assert Manifest("words", 1, (w, x, y, z)).merged([w, y], new).parts == (x, new, z)
-
-    def test_parts_that_are_not_in_the_manifest_cannot_have_been_merged(self):
-        with pytest.raises(ValueError, match="'y'"):
-            Manifest("words", 1, (part("x", A),)).merged([part("x", A), part("y", A)], part("new", A))
+        assert Manifest("words", 1, (w, x, y)).needed({A, B}) == (x, y)
+        assert Manifest("words", 1, (w, x, y, z)).needed({A, B}) == (y, z)
 
 
 def test_a_new_checkpoint_has_no_commit_and_opening_writes_nothing(files):

@@ -167,10 +167,10 @@ def test_a_slot_that_dies_between_commits_goes_back_to_the_last_one(cluster, jou
 
 @pytest.mark.parametrize("points", ["part-written:2,part-renamed:1", "part-renamed:2,part-written:2"])
 @GUARANTEES
-def test_a_slot_that_dies_during_a_commit_takes_nothing_with_it(cluster, journal, tmp_path, monkeypatch, conf, points):
-    monkeypatch.setenv("PYSTORM_SPARK_CRASH_AT", points)
-    monkeypatch.setenv("PYSTORM_SPARK_CRASH_MARKS", str(tmp_path / "mark"))
-    often = {**conf, "topology.max.spout.pending": 50}  # what is acked waits for a commit, so there are some
+def test_a_slot_that_dies_during_a_commit_loses_no_acked_message(cluster, journal, tmp_path, conf, points):
+    crashes = {"PYSTORM_SPARK_CRASH_AT": points, "PYSTORM_SPARK_CRASH_MARKS": str(tmp_path / "mark")}
+    # A small limit: complete messages wait for commits, so there are several commits.
+    often = {**conf, "topology.max.spout.pending": 50, "topology.environment": crashes}
     cluster.submit_topology("counting", often, counting(300, journal))
     wait_for_acks(journal, 300)
     assert len(list(tmp_path.glob("mark.*"))) == 2

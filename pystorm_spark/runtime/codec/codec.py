@@ -232,15 +232,6 @@ def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
     raise SerializationError(f"a frame is of kind {kind}; there are {TUPLES} and {RUNS} (tuples) and {ACKS} (acks)")
 
 
-def peek_target(payload: Buffer) -> int:
-    """The task that `payload` is for; only its version is checked, not its checksum."""
-    _check_version(payload)
-    if len(payload) < PREFIX.size + ADDRESS.size:
-        raise SerializationError(f"a frame of {len(payload)} bytes is cut short: it has no target")
-    target: int = ADDRESS.unpack_from(payload, PREFIX.size)[1]
-    return target
-
-
 def _sealed(kind: int, target: int, parts: Iterable[Buffer | array[int]]) -> bytes:
     body = b"".join((ADDRESS.pack(kind, target), *parts))
     return PREFIX.pack(FORMAT_VERSION, zlib.crc32(body)) + body

@@ -40,9 +40,6 @@ class Answer:
         self._content = content
         self._given.set()
 
-    def is_given(self) -> bool:
-        return self._given.is_set()
-
     def wait(self) -> list[Any]:
         self._given.wait()
         return self._content

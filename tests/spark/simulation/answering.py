@@ -86,7 +86,7 @@ class SimulatedAnswering:
             assert sealed_in == epoch, f"a frame sealed in epoch {sealed_in} was handed out in epoch {epoch}"
 
     def _reply(self, answer, reply):
-        if not answer.is_given() or self._is_stalled():
+        if not answer._given.is_set() or self._is_stalled():
             self._again(lambda: self._reply(answer, reply))
             return
         self._callers.remove(reply)

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("conf", [CONF, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
-def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, monkeypatch, conf):
-    monkeypatch.setenv("PYSTORM_SPARK_CRASH_AT", "part-written,part-renamed")
-    monkeypatch.setenv("PYSTORM_SPARK_CRASH_MARKS", str(tmp_path / "mark"))
+def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, conf):
+    mark = str(tmp_path / "mark")
+    crashes = {"PYSTORM_SPARK_CRASH_AT": "part-written,part-renamed", "PYSTORM_SPARK_CRASH_MARKS": mark}
     checkpoint = f"file:{tmp_path}/checkpoint"
     with SparkCluster(spark, checkpoint=checkpoint) as cluster:
-        cluster.submit_topology("counting", conf, counting(100, journal))
+        cluster.submit_topology("counting", {**conf, "topology.environment": crashes}, counting(100, journal))
         wait_until(lambda: acked(journal) == set(range(100)))
     assert len(list(tmp_path.glob("mark.*"))) == 2
 
