@@ -21,9 +21,9 @@ from pystorm_spark.cluster.info import TopologyInfo
 from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
 from pystorm_spark.spark.cluster import SparkCluster
 from pystorm_spark.spark.driver.control import SlotLink
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import SparkError, translated
 from pystorm_spark.spark.rows.feeding import Rows, Share, Stopped
-from pystorm_spark.spark.rows.fetching import RowsLost, Shelves, is_about_types
+from pystorm_spark.spark.rows.fetching import RowsLost, Shelves
 from pystorm_spark.spark.rows.fitting import Fitting
 from pystorm_spark.spark.rows.row_batches import selected
 from pystorm_spark.spark.rows.sinking import struct_type
@@ -145,12 +145,12 @@ class _Bounded:
 
     def _feed(self, id_: str, df: DataFrame) -> dict[int, Share]:
         try:
-            return self._feed_all(id_, df)
+            with translated("the rows cannot be read"):
+                return self._feed_all(id_, df)
         except Stopped:
             raise
-        except (StormError, *SPARK_ERRORS) as exc:
-            told = str(exc) if isinstance(exc, StormError) else f"the rows cannot be read: {reason(exc)}"
-            raise StormError(f"the input of spout {id_!r} failed: {told}") from exc
+        except StormError as exc:
+            raise StormError(f"the input of spout {id_!r} failed: {exc}") from exc
 
     def _feed_all(self, id_: str, df: DataFrame) -> dict[int, Share]:
         """Feed some partitions after the others, so that slots need not hold all; the shares of the last batch.
@@ -205,12 +205,10 @@ class _Bounded:
             return
         count = sum(share.dead for _, share in shares)
         told = f"{count} {'row has' if count == 1 else 'rows have'} failed"
-        try:
+        with translated(f"{told}, and cannot be shown"):
             rows = self._read(
                 [(task, share.round, share.link) for task, share in shares], lambda rdd: rdd.take(SHOWN_ROWS)
             )
-        except SPARK_ERRORS as exc:
-            raise StormError(f"{told}, and cannot be shown: {reason(exc)}") from exc
         shown = "\n".join(
             f"  {component}: row {number} of partition {partition}, {row!r}: {why}"
             for component, _, partition, number, why, row in rows
@@ -264,10 +262,9 @@ class _Bounded:
 
         try:
             return self._read(shelves, made)
-        except SPARK_ERRORS as exc:
-            if not is_about_types(exc):
-                raise StormError(f"what {id_!r} has emitted cannot be fetched: {reason(exc)}") from exc
-            raise StormError(f"what {id_!r} has emitted {_misfit(id_, schema, reason(exc))}") from exc
+        except SparkError as exc:
+            problem = _misfit(id_, schema, str(exc)) if exc.is_about_types() else f"cannot be fetched: {exc}"
+            raise StormError(f"what {id_!r} has emitted {problem}") from exc.original
 
 
 def _misfit(id_: str, schema: StructType | Fields, why: str) -> str:

@@ -1,24 +1,86 @@
-"""Internal. The errors of Spark and Py4J: which they are, and what they say."""
+"""Internal. The one place that knows the exceptions of Spark and Py4J: it translates them to `StormError`s."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkTypeError, PySparkValueError
+
+from pystorm_spark.errors import StormError
 
 # ConnectionError: a thread that has not yet called the JVM finds no JVM to connect to.
-SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
-CAUSED_BY = "Caused by: "  # as Java prints a cause
+_SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
+_CAUSED_BY = "Caused by: "  # as Java prints a cause
+_TRACEBACK = "Traceback (most recent"
+
+
+class SparkError(StormError):
+    """An exception of Spark or Py4J in one line, for callers that decide what to do. `__cause__` is the original."""
+
+    @property
+    def original(self) -> BaseException:
+        assert self.__cause__ is not None
+        return self.__cause__
+
+    @property
+    def story(self) -> str:
+        """The whole text of the original, with the stacks of Java and Python."""
+        return str(self.original)
+
+    def has_traceback(self) -> bool:
+        """Whether an exception of Python is part of the text."""
+        return _TRACEBACK in self.story
+
+    def is_of_python(self) -> bool:
+        """Whether Python code raised it in a Spark worker, other than a `StormError` of ours."""
+        return self.has_traceback() and not reason(self.original).startswith(StormError.__module__)
+
+    def is_about_types(self) -> bool:
+        """Whether Spark got the rows but cannot make a DataFrame of them."""
+        if isinstance(self.original, (PySparkTypeError, PySparkValueError)):
+            return True
+        # The JVM raises a PickleException for a class it does not know.
+        return self.is_of_python() or "PickleException" in self.story
+
+
+@contextmanager
+def translated(problem: str = "", kind: type[StormError] = StormError) -> Iterator[None]:
+    """Raise an exception of Spark or Py4J as a `kind` that says `problem` and the reason, with the original as cause.
+
+    Pass `SparkError` as `kind` to look at the original afterwards; an outer `translated` takes that one over.
+    """
+    try:
+        yield
+    except (SparkError, *_SPARK_ERRORS) as exc:
+        original = exc.original if isinstance(exc, SparkError) else exc
+        raise kind(f"{problem}: {reason(exc)}" if problem else reason(exc)) from original
+
+
+def translation(error: BaseException) -> StormError | None:
+    """What `translated` would raise for `error`; None for an exception of anybody else."""
+    if not isinstance(error, _SPARK_ERRORS):
+        return None
+    told = StormError(reason(error))
+    told.__cause__ = error
+    return told
+
+
+def spark_errors_ignored() -> suppress:
+    """Ignore what Spark and Py4J raise: the session, or its JVM, may have ended before."""
+    return suppress(*_SPARK_ERRORS)
 
 
 def reason(exc: BaseException) -> str:
-    """The line of a long story that says what happened: the last one of Python's traceback, if there is one.
+    """The line of a long text that says what happened: the last one of Python's traceback, if there is one.
 
-    Else it is what Java has raised, and what was at the root of that, where it says more.
+    Otherwise it is what Java raised, and the root cause if that says more.
     """
     lines = [line for line in str(exc).splitlines() if line.strip()]
-    start = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)
+    start = next((number for number, line in enumerate(lines) if _TRACEBACK in line), None)
     if start is None:
-        told = next((line for line in lines if "Exception" in line), lines[0] if lines else type(exc).__name__)
-        roots = [line.removeprefix(CAUSED_BY) for line in lines if line.startswith(CAUSED_BY)]
-        return told.lstrip(": ") + (f"; caused by {roots[-1]}" if roots and roots[-1] not in told else "")
+        found = next((line for line in lines if "Exception" in line), lines[0] if lines else type(exc).__name__)
+        roots = [line.removeprefix(_CAUSED_BY) for line in lines if line.startswith(_CAUSED_BY)]
+        return found.lstrip(": ") + (f"; caused by {roots[-1]}" if roots and roots[-1] not in found else "")
     return next((line for line in lines[start + 1 :] if not line.startswith(" ")), lines[start])

@@ -29,7 +29,7 @@ from pystorm_spark.spark.driver.commits import Checkpoint
 from pystorm_spark.spark.driver.control import Control, SlotLink
 from pystorm_spark.spark.driver.loop import Driver
 from pystorm_spark.spark.driver.placing import Launch, Pins, await_executors, home, log_level, place
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import translated
 from pystorm_spark.spark.exchange.chain import Chains
 from pystorm_spark.spark.exchange.visit import Order
 from pystorm_spark.spark.protocol.process import ProcessId, process_id
@@ -159,10 +159,8 @@ class Run:
 
     def exchange(self, order: Order, exchanges: int) -> Future[dict[int, str]]:
         self.jobs += 1
-        try:
+        with translated():
             self._exchanging = running = self._chains.start(order, exchanges)
-        except SPARK_ERRORS as exc:
-            raise StormError(reason(exc)) from exc
         running.add_done_callback(lambda _: self.driver.nudge())
         return running
 

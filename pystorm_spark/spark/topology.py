@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import shutil
@@ -22,7 +21,7 @@ from pystorm_spark.cluster.info import Tally, TopologyInfo
 from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.spark.errors import SPARK_ERRORS
+from pystorm_spark.spark.errors import spark_errors_ignored
 from pystorm_spark.spark.rows.sinking import Sinks
 from pystorm_spark.spark.rows.sources import Source, SourceQuery, hush_stops
 from pystorm_spark.spark.run import Run
@@ -190,7 +189,7 @@ class SparkTopology(RunningTopology):
         for source_query in source_queries:
             source_query.join()
         if query is not None:
-            with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
+            with spark_errors_ignored():
                 query.stop()
             self._turning.close()
         if driver.unfinished is not None and driver.error is None:  # a sink's `write` may have ended meanwhile

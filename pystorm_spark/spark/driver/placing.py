@@ -8,7 +8,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from pyspark import RDD, SparkContext, StorageLevel
 from pyspark.serializers import CPickleSerializer
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import SparkError, spark_errors_ignored, translated
 from pystorm_spark.spark.protocol.process import ProcessId, machine, parent_of, process_id
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.session.worker_python import renew_workers, told_python
@@ -94,13 +93,14 @@ def place(
     """
     for left in reversed(range(TRIES)):
         try:
-            return _placed(sc, launch, slots, first)
-        except SPARK_ERRORS as exc:
-            renew_workers(sc, exc)
-            told = f"Spark could not start slots {list(slots)}: {reason(exc)}"
+            with translated(f"Spark could not start slots {list(slots)}", SparkError):
+                return _placed(sc, launch, slots, first)
+        except SparkError as exc:
+            renew_workers(sc, exc.story)
             if not left or not _has_lost_worker(exc):
-                raise StormError(f"{told}; {told_python(sc)}" if _is_about_python(exc) else told) from exc
-            log.warning("%s; it is asked again", told)
+                told = f"{exc}; {told_python(sc)}" if _is_about_python(exc) else str(exc)
+                raise StormError(told) from exc.original
+            log.warning("%s; trying again", exc)
     raise AssertionError
 
 
@@ -133,22 +133,19 @@ class Pins:
         self._let_go(pins)
 
     def _let_go(self, pins: Iterable[RDD[Started]]) -> None:
-        with suppress(*SPARK_ERRORS):  # the session may have ended before
+        with spark_errors_ignored():
             for pin in pins:
                 pin.unpersist()
 
 
-def _has_lost_worker(exc: BaseException) -> bool:
-    """Whether a Python worker has ended under a job. What it has started is there, and one of two is surplus."""
-    told = str(exc)
-    return any(words in told for words in LOST_WORKER) and "Traceback (most recent" not in told
+def _has_lost_worker(exc: SparkError) -> bool:
+    """Whether a Python worker died during the job. The slots it started live; a second process for one is surplus."""
+    return any(words in exc.story for words in LOST_WORKER) and not exc.has_traceback()
 
 
-def _is_about_python(exc: BaseException) -> bool:
-    """Whether a job has failed because Spark's workers run a Python that is not there, or lacks what is needed."""
-    told = str(exc)
-    is_raised = "Traceback (most recent" in told and not reason(exc).startswith(StormError.__module__)
-    return is_raised or "Cannot run program" in told
+def _is_about_python(exc: SparkError) -> bool:
+    """Whether Spark's workers run a Python that does not exist, or that lacks what a slot needs."""
+    return exc.is_of_python() or "Cannot run program" in exc.story
 
 
 def executors(sc: SparkContext) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from typing import IO, Any
 
@@ -16,7 +15,7 @@ from pyspark import RDD, SparkContext
 from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import SparkError, spark_errors_ignored, translated
 from pystorm_spark.spark.exchange.visit import Order, Visit
 from pystorm_spark.spark.session.worker_python import renew_workers
 
@@ -55,10 +54,11 @@ class Chains:
         def run() -> dict[int, str]:
             self._sc._jsc.sc().setLocalProperties(properties)
             try:
-                return self.run(order, exchanges)
-            except SPARK_ERRORS as exc:
-                renew_workers(self._sc, exc)
-                raise StormError(reason(exc)) from exc
+                with translated(kind=SparkError):
+                    return self.run(order, exchanges)
+            except SparkError as exc:
+                renew_workers(self._sc, exc.story)
+                raise StormError(str(exc)) from exc.original
 
         return self._runner.submit(run)
 
@@ -102,7 +102,7 @@ def make_chain(sc: SparkContext, order: Order, exchanges: int) -> RDD[Any]:
 
 def forget_shuffles(chain: RDD[Any]) -> None:
     """Have Spark remove the files of a chain that is not run again: it would when the JVM's garbage is collected."""
-    with suppress(*SPARK_ERRORS):  # the session may have ended before
+    with spark_errors_ignored():
         chain._jrdd.rdd().cleanShuffleDependencies(False)
 
 

@@ -22,7 +22,7 @@ from pystorm_spark.runtime.codec.arrow_rows import BYTES, TEXT, row_count
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.spark.driver.control import SlotLink
 from pystorm_spark.spark.driver.loop import Driver
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import spark_errors_ignored, translated
 from pystorm_spark.spark.exchange.visit import ask
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.rows.fetching import LOST_SECS, TRIES
@@ -117,10 +117,9 @@ class Rows:
     def _peek(self) -> int:
         if not {TEXT, BYTES}.intersection(self.kinds):
             return FIRST_ROWS  # they are small, or chunks end by their size
-        try:
+        with spark_errors_ignored():  # the job that reads all rows reports what is wrong
             return max(1, min(FIRST_ROWS, MOST_BYTES // max(1, first_row_bytes(self._df))))
-        except SPARK_ERRORS:  # who reads all of it tells what is wrong
-            return CAREFUL_ROWS
+        return CAREFUL_ROWS
 
     def partitions(self) -> int:
         return self._rdd.getNumPartitions()
@@ -262,8 +261,6 @@ class Feeder:
             return None
         round_ = next(self._rounds)
         handing = Handing(round_, self._token, rows.kinds, rows.chunk_rows, self._tasks, known)
-        try:
+        with translated("the rows cannot be read"):
             parts = rows.hand_over(handing, partitions)
-        except SPARK_ERRORS as exc:
-            raise StormError(f"the rows cannot be read: {reason(exc)}") from exc
         return None if any(got is None for _, _, got in parts) else (round_, parts)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
-from pyspark.errors import PySparkTypeError, PySparkValueError
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.spark.driver.control import SlotLink
 from pystorm_spark.spark.driver.slots import Slots
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import SparkError, translated
 from pystorm_spark.spark.exchange.visit import ask
 from pystorm_spark.spark.protocol.wire import Address
 
@@ -45,33 +44,25 @@ class Shelves:
         return any(link.state != "ready" for _, _, link in self.places)
 
     def read(self, context: SparkContext, slots: Slots, read: Callable[[RDD[Any]], T]) -> T:
-        """What `read` makes of the rows by a Spark job; `RowsLost` if a slot of theirs is.
+        """What `read` makes of the rows in a Spark job, with retries: Spark replaces a Python worker that died.
 
-        A Python worker of Spark's that has died is another one the next time: so it is tried again.
+        Raises `RowsLost` if a slot that keeps some of the rows is lost, and `SparkError` for anything else.
         """
         rows = fetched(context, self.token, self.places)
         for left in reversed(range(TRIES)):
             try:
-                return read(rows)
-            except SPARK_ERRORS as exc:
-                if is_about_types(exc):
+                with translated(kind=SparkError):
+                    return read(rows)
+            except SparkError as exc:
+                if exc.is_about_types():
                     raise
                 slots.wait_for(self.are_lost, LOST_SECS)
-                if self.are_lost() or GONE in str(exc):
-                    raise RowsLost(f"rows were lost before they were fetched: {reason(exc)}") from exc
+                if self.are_lost() or GONE in exc.story:
+                    raise RowsLost(f"rows were lost before they were fetched: {exc}") from exc.original
                 if not left:
                     raise
-                log.warning("rows are fetched again: %s", reason(exc))
+                log.warning("fetching rows again: %s", exc)
         raise AssertionError
-
-
-def is_about_types(exc: BaseException) -> bool:
-    """Whether Spark has got the rows, and cannot make a DataFrame of them."""
-    if isinstance(exc, (PySparkTypeError, PySparkValueError)):
-        return True
-    told = str(exc)
-    is_of_python = "Traceback (most recent" in told and not reason(exc).startswith(StormError.__module__)
-    return is_of_python or "PickleException" in told  # which the JVM has for a class that it does not know
 
 
 @dataclass(frozen=True)

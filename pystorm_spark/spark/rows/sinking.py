@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError
 from pystorm_spark.spark.driver.control import SlotLink
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import reason, translated
 from pystorm_spark.spark.rows.fetching import fetched
 from pystorm_spark.spark.slot.keeping_bolt import WritingBolt
 from pystorm_spark.spark.storage.place import Place
@@ -111,11 +111,9 @@ def _begun(place: Place) -> tuple[int, frozenset[str]]:
 def _storable(id_: str, schema: Any, session: SparkSession) -> StructType:
     """A sink's schema, if Spark can make a DataFrame of it."""
     columns = struct_type(f"sink {id_!r}", schema)
-    try:
+    problem = f"sink {id_!r}: Spark makes no DataFrame with the columns {columns.simpleString()}"
+    with translated(problem, InvalidTopologyError):
         session.createDataFrame([], columns)
-    except SPARK_ERRORS as exc:
-        told = f"sink {id_!r}: Spark makes no DataFrame with the columns {columns.simpleString()}"
-        raise InvalidTopologyError(f"{told}: {reason(exc)}") from exc
     return columns
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import threading
@@ -30,7 +29,7 @@ from pyspark.sql.types import (
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError, did_you_mean
 from pystorm_spark.spark.driver.slots import Slots
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import reason, spark_errors_ignored, translated
 from pystorm_spark.spark.rows.feeding import Feeder, Rows, Share, Stopped
 from pystorm_spark.spark.rows.fetching import RowsLost, Shelves
 from pystorm_spark.spark.rows.full_disk import FullDisk, is_full
@@ -140,10 +139,8 @@ class Source:
             letters.drop("batch").write.mode("overwrite").options(**EXACT_TIMES).json(place.uri)
 
         shelves = Shelves(token, [(task, share.round, share.link) for task, share in dead.items()])
-        try:
+        with translated(f"the dead letters of batch {batch} cannot be written"):
             shelves.read(self.session.sparkContext, slots, write)
-        except SPARK_ERRORS as exc:
-            raise StormError(f"the dead letters of batch {batch} cannot be written: {reason(exc)}") from exc
         count = sum(share.dead for share in dead.values())
         until = "" if self._is_kept else " until the topology ends: name a checkpoint to keep them"
         log.warning("spout %s: dead letters of batch %d (%d) are in %s%s", self.id, batch, count, place, until)
@@ -219,13 +216,11 @@ class SourceQuery:
         # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
         (offsets / "offsets").remove_unfinished()
         (offsets / "commits").remove_unfinished()
-        try:
+        with translated(f"the source of spout {source.id!r} cannot be started", InvalidTopologyError):
             self._callback = Callback(self._feed, source.session)
             writer = source.df.writeStream.foreachBatch(self._callback).queryName(self._name)
             with query_settings(source.df.sparkSession):
                 self._query = writer.option("checkpointLocation", offsets.uri).start()
-        except SPARK_ERRORS as exc:
-            raise InvalidTopologyError(f"the source of spout {source.id!r} cannot be started: {reason(exc)}") from exc
 
     def _close_callback(self) -> None:
         if self._callback is not None:
@@ -301,7 +296,7 @@ class SourceQuery:
         self._stopping.start()
 
     def _stop(self) -> None:
-        with self._starting, contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
+        with self._starting, spark_errors_ignored():
             if self._query is not None:
                 self._query.stop()
         self._close_callback()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from py4j.clientserver import ClientServer
 from pyspark.sql import DataFrame, SparkSession
 
-from pystorm_spark.spark.errors import SPARK_ERRORS
+from pystorm_spark.spark.errors import spark_errors_ignored
 
 
 class Callback:
@@ -35,6 +34,6 @@ class Callback:
     def close(self) -> None:
         """The query has ended: close the connection, and have Py4J forget it."""
         if self._connection is not None:
-            with contextlib.suppress(*SPARK_ERRORS):  # Spark's JVM may have ended before
+            with spark_errors_ignored():
                 self._connection.shutdown()
                 self._client.connectionStopped(self._connection)

@@ -10,21 +10,20 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from py4j.java_gateway import JavaGateway
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import spark_errors_ignored, translation
 from pystorm_spark.spark.protocol.process import kill_children
 from pystorm_spark.spark.protocol.wire import private_folder
 from pystorm_spark.spark.session.signals import Patience
@@ -140,7 +139,7 @@ def _stop_spark(jvm_folder: Path) -> None:
     """Stop the session that was made, or what there was of it when it was interrupted."""
     session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
     if session is not None:
-        with suppress(*SPARK_ERRORS):  # its JVM may have ended before
+        with spark_errors_ignored():
             session.stop()
     elif context is not None:
         context.stop()
@@ -215,17 +214,16 @@ def set_file_manager(session: SparkSession, checkpoint: str) -> bool:
 
 def reset_file_manager(session: SparkSession) -> None:
     """Leave it to Spark again: other queries may have their logs anywhere."""
-    with suppress(*SPARK_ERRORS):  # the session may have been stopped
+    with spark_errors_ignored():
         session.conf.unset(FILE_MANAGER)
 
 
 def _has_class(session: SparkSession, name: str) -> bool:
     jvm: Any = session._jvm
-    try:
+    with spark_errors_ignored():
         jvm.java.lang.Class.forName(name)
-    except Py4JJavaError:
-        return False
-    return True
+        return True
+    return False
 
 
 def is_local(session: SparkSession) -> bool:
@@ -236,10 +234,9 @@ def is_local(session: SparkSession) -> bool:
 def is_stopped(session: SparkSession) -> bool:
     """Whether its context has ended, or is about to, or its JVM is gone."""
     context: Any = session.sparkContext._jsc
-    try:
-        return context is None or context.sc().isStopped()
-    except SPARK_ERRORS:
-        return True
+    with spark_errors_ignored():
+        return context is None or bool(context.sc().isStopped())
+    return True
 
 
 def await_end(query: StreamingQuery, session: SparkSession) -> None:
@@ -249,13 +246,10 @@ def await_end(query: StreamingQuery, session: SparkSession) -> None:
 
 
 def told(error: BaseException, session: SparkSession) -> BaseException:
-    """Why a topology on `session` ends: what Spark and Py4J have raised in our words, anything else as it is."""
-    if is_stopped(session):
-        ended = StormError("the SparkSession was stopped while the topology ran; kill the topology first")
-    elif isinstance(error, SPARK_ERRORS):
-        ended = StormError(reason(error))
-    else:
-        return error
+    """Why a topology on `session` ends: translate exceptions of Spark and Py4J, return others unchanged."""
+    if not is_stopped(session):
+        return translation(error) or error
+    ended = StormError("the SparkSession was stopped while the topology ran; kill the topology first")
     ended.__cause__ = error
     return ended
 

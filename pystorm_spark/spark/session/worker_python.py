@@ -34,13 +34,13 @@ def use_this_python(session: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
-def renew_workers(context: SparkContext, failure: BaseException) -> None:
-    """Have Spark start other Python workers, where the ones that it has cannot be used any more.
+def renew_workers(context: SparkContext, story: str) -> None:
+    """Have Spark start other Python workers if `story`, the text of an error, says that the present ones are useless.
 
-    A task that is cancelled while it starts the workers' daemon, with Unix sockets, leaves one without an address: from
-    then on every task raises a NullPointerException. There is a daemon for each environment.
+    With Unix sockets, a task that is cancelled while it starts the workers' daemon leaves a daemon without an address.
+    From then on every task raises a NullPointerException. Spark has one daemon for each environment.
     """
-    if "java.lang.NullPointerException" in str(failure):
+    if "java.lang.NullPointerException" in story:
         context.environment[RENEWED] = str(int(context.environment.get(RENEWED, "0")) + 1)
 
 

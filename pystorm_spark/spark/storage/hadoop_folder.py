@@ -8,11 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pystorm_spark.errors import CheckpointError
-from pystorm_spark.spark.errors import SPARK_ERRORS, reason
+from pystorm_spark.spark.errors import SparkError, translated
 
 FOLDER_MODE, FILE_MODE = "700", "600"
 OTHERS_WRITE, STICKY = 0o022, 0o1000
@@ -88,15 +87,16 @@ class HadoopFolder:
         path = self._path(name)
         with self.told(name, "cannot be written"):
             try:
-                stream = self._system.create(path, True) if replace else self._new(path)
-            except Py4JJavaError:
+                with translated(kind=SparkError):
+                    stream = self._system.create(path, True) if replace else self._new(path)
+            except SparkError:
                 if replace or not self._system.exists(path):
                     raise
                 return False
             try:
-                with closing(stream):
+                with translated(kind=SparkError), closing(stream):
                     stream.write(bytearray(data))
-            except Py4JJavaError:
+            except SparkError:
                 found = b"" if replace or not self._system.exists(path) else self.read(name)
                 if not found:
                     raise
@@ -107,8 +107,9 @@ class HadoopFolder:
         """Give a file another name; False if that is taken, where a file is not replaced."""
         with self.told(new, "cannot be written"):
             try:
-                return bool(self._system.rename(self._path(old), self._path(new)))
-            except Py4JJavaError:  # S3A does not say no, as HDFS does
+                with translated(kind=SparkError):
+                    return bool(self._system.rename(self._path(old), self._path(new)))
+            except SparkError:  # S3A does not say no, as HDFS does
                 if not self._system.exists(self._path(new)):
                     raise
                 return False
@@ -175,13 +176,13 @@ class HadoopFolder:
 
     @contextmanager
     def told(self, name: str, problem: str) -> Iterator[None]:
-        """Tell what goes wrong with a file as a `CheckpointError`."""
+        """Raise whatever goes wrong with a file as a `CheckpointError`."""
+        told = f"the checkpoint {self.path(name)!r} {problem}"
         try:
-            yield
-        except SPARK_ERRORS as exc:
-            raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {reason(exc)}") from exc
+            with translated(told, CheckpointError):
+                yield
         except OSError as exc:  # of the local file, or because the JVM is gone
-            raise CheckpointError(f"the checkpoint {self.path(name)!r} {problem}: {exc}") from exc
+            raise CheckpointError(f"{told}: {exc}") from exc
 
     def _new(self, path: Any) -> Any:
         """A stream into a file that is made only if there is none."""

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from pystorm_spark.spark.driver.placing import START, Pins
-from pystorm_spark.spark.errors import reason
 from pystorm_spark.spark.session.session import driver_hosts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,46 +40,6 @@ def test_a_slot_is_not_made_of_another_copy_of_the_package_in_the_folder_it_work
 
     assert "another copy" not in done.stderr
     assert "msgpack" in done.stderr  # it has come to what it is told on its standard input
-
-
-FAILED_JOB = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times
-{}
-\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)
-"""
-IN_PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "worker.py", line 1, in main
-ModuleNotFoundError: No module named 'pystorm_spark'
-"""
-
-READ_IN_VAIN = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.runJob.
-: org.apache.spark.SparkException: a.csv cannot be read
-\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:1)
-Caused by: org.apache.spark.SparkException: records are malformed
-\t... 1 more
-Caused by: java.io.IOException: bad line
-\t... 2 more
-"""
-
-
-@pytest.mark.parametrize(
-    ("story", "told"),
-    [
-        (FAILED_JOB.format(IN_PYTHON), "ModuleNotFoundError: No module named 'pystorm_spark'"),
-        (
-            FAILED_JOB.format(""),
-            "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times",
-        ),
-        (
-            READ_IN_VAIN,
-            "org.apache.spark.SparkException: a.csv cannot be read; caused by java.io.IOException: bad line",
-        ),
-        (": java.io.IOException: bad line\nCaused by: java.io.IOException: bad line", "java.io.IOException: bad line"),
-        ("gone", "gone"),
-    ],
-)
-def test_of_the_long_story_of_a_failed_job_the_line_that_matters_is_told(story, told):
-    assert reason(RuntimeError(story)) == told
 
 
 @pytest.mark.parametrize(
