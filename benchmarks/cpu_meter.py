@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MARK = "PYSTORM_SPARK_BENCHMARK"  # in the environment of all processes that this one starts
-LOOK_SECS = 0.1
+SAMPLE_SECS = 0.1
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -35,7 +35,7 @@ class CpuMeter:
         return sum(self._taken.values()) + time.process_time() - self._before
 
     def _watch(self):
-        while not self._is_over.wait(LOOK_SECS):
+        while not self._is_over.wait(SAMPLE_SECS):
             self._look()
         self._look()
 

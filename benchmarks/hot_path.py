@@ -8,10 +8,10 @@ from benchmarks.meter import Rig, Spread
 from pystorm_spark import LocalCluster, TopologyBuilder
 
 ROUNDS = 12
-SLICE_SECS = 0.1
+MEASURED_SECS = 0.1
 HOP, PAIR = "spout → null", "spout → id → null"
 METHOD = (
-    f"{ROUNDS} rounds of {SLICE_SECS} s slices of every topology in turn, with the reference between; the garbage "
+    f"{ROUNDS} rounds of {MEASURED_SECS} s slices of every topology in turn, with the reference between; the garbage "
     "collector is on. Each cost is scaled by the references around it, so that a slow moment does not count for more. "
     "Medians, with the quartiles in brackets; *more* is the difference of the medians."
 )
@@ -70,7 +70,7 @@ def _costs(topologies):
             rig.slice(meter.WARM_UP_SECS)
         references.append(yardstick.rate())
         for label, rig in list(rigs.items()) * ROUNDS:
-            rate = rig.slice(SLICE_SECS).rate
+            rate = rig.slice(MEASURED_SECS).rate
             references.append(yardstick.rate())
             found[label].extend(meter.ratios([rate], references[-2:]))
     scale = 1e9 / Spread.of(references).median

@@ -60,7 +60,7 @@ class Run:
             began = time.monotonic()
             time.sleep(secs)
             ended = time.monotonic()
-            self._rig.rest()
+            self._rig.drain()
         self._windows.append((began, ended, spark_rig.completed_stages(self._sc)))
 
     def lives(self):

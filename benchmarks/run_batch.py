@@ -72,7 +72,7 @@ def _streamed(rig, secs):
     meter = CpuMeter()
     window = rig.window(secs, 1)
     cpu = meter.stop()
-    rig.rest()
+    rig.drain()
     return Cost(1e6 * window.secs / window.roots, 1e6 * cpu / window.roots)
 
 

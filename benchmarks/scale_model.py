@@ -78,7 +78,7 @@ class Point:
 
     def empty(self, rounds):
         """The same in chains that carry nothing, at rest."""
-        self._rig.rest()
+        self._rig.drain()
         jobs = -1
         while self._run.is_moving() or self._run.jobs != jobs:  # the driver's last chain comes to its end
             jobs = self._run.jobs

@@ -72,7 +72,7 @@ class Curves:
             began = time.monotonic()
             window = rig.window(self._secs)
             ended = time.monotonic()
-            rig.rest()
+            rig.drain()
             rig.kill()
             return window.rate, 1000 * percentile(latencies(folder, began, ended), 50)
 

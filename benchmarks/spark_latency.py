@@ -59,7 +59,7 @@ def _window(rig, secs):
     began = time.monotonic()
     time.sleep(secs)
     ended = time.monotonic()
-    rig.rest()
+    rig.drain()
     return began, ended
 
 

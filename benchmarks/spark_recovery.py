@@ -13,13 +13,13 @@ from pystorm_spark import TopologyBuilder
 
 KILLS, QUICK_KILLS = 9, 2
 RATE = 100  # tuples a second, of each spout task
-REST_SECS = 2.0  # after each recovery: some batches pass
+PAUSE_SECS = 2.0  # after each recovery: some batches pass
 MEDIAN_BAR, MOST_BAR = 2.0, 5.0  # seconds
 
 
 def method(kills):
     return (
-        f"{kills} times `SIGKILL` to one of {SLOTS} slots in turn, {REST_SECS:g} s after the last recovery, while a "
+        f"{kills} times `SIGKILL` to one of {SLOTS} slots in turn, {PAUSE_SECS:g} s after the last recovery, while a "
         f"spout in each slot emits {RATE} tuples/s to a bolt in every slot. What counts is the first ack of a tuple "
         "that was emitted after the signal: its tree has been in all slots, so the one that died is back."
     )
@@ -55,7 +55,7 @@ def _topology(folder):
 
 
 def _recovery(folder, number):
-    time.sleep(REST_SECS)
+    time.sleep(PAUSE_SECS)
     pids = sorted(noted_pids(folder).items())
     killed = time.monotonic()
     os.kill(pids[number % len(pids)][1], signal.SIGKILL)

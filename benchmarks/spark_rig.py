@@ -178,7 +178,7 @@ class SparkRig:
         acked = self.info().components[SPOUT].acked
         return statistics.mean((asked, time.monotonic())), acked
 
-    def rest(self):
+    def drain(self):
         """Rest, once all that is in flight has arrived."""
         self._cluster.deactivate(self.name)
         deadline = time.monotonic() + PATIENCE_SECS
@@ -191,7 +191,7 @@ class SparkRig:
     def run(self, warm_up_secs, secs):
         """One round: become active, warm up, count, rest."""
         found = self.saturated(warm_up_secs, secs)
-        self.rest()
+        self.drain()
         return found
 
     def info(self):

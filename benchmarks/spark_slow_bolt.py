@@ -66,7 +66,7 @@ def _p95(cluster, slots, slow, secs):
         time.sleep(secs)
         ended = time.monotonic()
         time.sleep(GRACE_SECS)  # a spout that was held up emits what was due
-        rig.rest()
+        rig.drain()
         rig.kill()
         return 1000 * percentile(latencies(fast_folder, began, ended), 95)
 

@@ -50,7 +50,7 @@ def measure(quick=False):
 
 
 def _check(cluster, rig):
-    acked = rig.rest().components[meter.SPOUT].acked
+    acked = rig.drain().components[meter.SPOUT].acked
     counted = sum(cluster.read_state(rig.name, "count").values())
     if counted != acked * WORDS:
         raise RuntimeError(f"{acked:,} sentences were acked, but the states hold {counted:,} words")

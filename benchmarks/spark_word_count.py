@@ -131,7 +131,7 @@ def _row(name, rate, ratio, bar):
 
 def check(rig, folder):
     """Every word of every sentence acked has been counted, once."""
-    acked = rig.rest().components[meter.SPOUT].acked
+    acked = rig.drain().components[meter.SPOUT].acked
     rig.kill()
     if counted(folder) != acked * WORDS:
         raise RuntimeError(f"{acked:,} sentences were acked, but {counted(folder):,} words were counted")

@@ -61,9 +61,9 @@ class _Kept:
         section = self.state.prepare_commit()
         txid = self._log.last.txid + 1
         written = self._side.write(txid, {TASK: section}, {}, is_full=False)
-        self._log.commit(txid, [written], {"count": 1})
+        self._log.append(txid, [written], {"count": 1})
         self._side.settle()
-        self.state.commit()
+        self.state.accept_prepared()
 
     def merge(self):
         self._side.merge()

@@ -19,7 +19,7 @@ from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormErr
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.keys.hashing import stable_hash
 from pystorm_spark.runtime.keys.java_hash import java_fields_index
-from pystorm_spark.spark.storage.held_state import held_state
+from pystorm_spark.spark.storage.locked_state import locked_state
 from pystorm_spark.spark.storage.place import HadoopPlace, Place
 from pystorm_spark.topology.builder import MAX_TASKS
 from pystorm_spark.topology.durable import TaskKey
@@ -48,7 +48,7 @@ def repartition_state(
     """
     if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
         raise InvalidTopologyError(f"the number of tasks must be from 1 to {MAX_TASKS}, got {tasks!r}")
-    with held_state(checkpoint, topology) as state:
+    with locked_state(checkpoint, topology) as state:
         return _move(state, topology, component, tasks, key)
 
 

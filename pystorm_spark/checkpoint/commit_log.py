@@ -16,7 +16,7 @@ from pystorm_spark.topology.durable import TaskKey
 
 # Among the extras of a manifest.
 SLOTS = "slots"  # the tasks with state of each
-CARRIED = 64  # parts with message ids of earlier commits, at least; one start of a slot adds those of one commit
+CARRIED_PARTS = 64  # parts with message ids of earlier commits, at least; one start of a slot adds those of one commit
 CARRIED_STARTS = 4  # of all slots, after each of which there was another commit
 
 
@@ -70,7 +70,7 @@ class CommitLog:
         own = needed if is_same or not last.parts else None
         return Assignment(needed, own, last.schemas, last.acked)
 
-    def commit(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
+    def append(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
         """Make what all slots have written the last commit."""
         acked = (*self._carried_on(), *(part for one in written for part in one.acked))
         manifest = Manifest(
@@ -82,11 +82,11 @@ class CommitLog:
             acked,
             {SLOTS: [[list(task) for task in tasks] for tasks in self._slots], **self._keying.to_plain()},
         )
-        self._store.commit(manifest)
+        self._store.publish(manifest)
 
     def _carried_on(self) -> list[Part]:
         """What stays with the next commit: not all, but all that is known of spouts that are not there now."""
-        most = max(CARRIED, CARRIED_STARTS * len(self._slots))
+        most = max(CARRIED_PARTS, CARRIED_STARTS * len(self._slots))
         left = max(0, len(self._carried) - most)
         return [part for number, part in enumerate(self._carried) if number >= left or self._is_of_others(part)]
 

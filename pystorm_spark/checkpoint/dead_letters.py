@@ -13,14 +13,14 @@ from typing import Any
 
 from pystorm_spark.errors import CheckpointError
 
-NAME = "dead-letters.jsonl"
+FILE_NAME = "dead-letters.jsonl"
 
 
 class DeadLetters:
     """A file that is only ever added to."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / NAME
+        self._path = folder / FILE_NAME
         self._txid: int | None = None
         self._added: Counter[str] = Counter()  # the messages that were added for that commit
 

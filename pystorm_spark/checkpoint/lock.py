@@ -13,7 +13,7 @@ from pathlib import Path
 from pystorm_spark.checkpoint.files import make_folder
 from pystorm_spark.errors import CheckpointError, StormError
 
-NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
+LOCK_NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # how one begins, and its scheme
 
 
@@ -22,7 +22,7 @@ class CheckpointLock:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path = folder / NAME
+        self._path = folder / LOCK_NAME
         try:
             make_folder(folder)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

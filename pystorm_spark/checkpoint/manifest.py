@@ -13,8 +13,8 @@ from pystorm_spark.checkpoint.part import Part
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import TaskKey
 
-MAGIC = b"PSSM"
-MAX_BYTES = 1 << 28  # more than any number of parts takes
+MANIFEST_MAGIC = b"PSSM"
+MAX_MANIFEST_BYTES = 1 << 28  # more than any number of parts takes
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Manifest:
         """The file of this manifest."""
         parts, acked = ([part.to_plain() for part in some] for some in (self.parts, self.acked))
         plain = [self.topology, self.txid, parts, self.tasks, self.schemas, acked, self.extra]
-        return sealed(MAGIC, [msgpack.packb(plain, unicode_errors="surrogatepass")])
+        return sealed(MANIFEST_MAGIC, [msgpack.packb(plain, unicode_errors="surrogatepass")])
 
     @classmethod
     def from_bytes(cls, file: bytes, path: str) -> Manifest:
         """The manifest in `file`, which was found at `path`."""
-        content = opened(MAGIC, file, path)
+        content = opened(MANIFEST_MAGIC, file, path)
         try:
             plain = msgpack.unpackb(content, unicode_errors="surrogatepass", strict_map_key=False)
             topology, txid, parts, tasks, schemas, acked, extra = plain

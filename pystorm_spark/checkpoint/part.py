@@ -15,7 +15,7 @@ from pystorm_spark.checkpoint.files import Files, ReadableFiles
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import TaskKey
 
-MAGIC = b"PSSP"
+PART_MAGIC = b"PSSP"
 HEADER = struct.Struct(">I")  # bytes of the header
 
 
@@ -43,7 +43,7 @@ class Part:
 def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_full: bool) -> Part:
     """Write `sections` to a new file; `name` is the beginning of its name, the rest makes it unlike any other."""
     header = msgpack.packb([[*task, len(section)] for task, section in sections.items()])
-    file = sealed(MAGIC, [HEADER.pack(len(header)), header, *sections.values()])
+    file = sealed(PART_MAGIC, [HEADER.pack(len(header)), header, *sections.values()])
     part = Part(f"{name}-{secrets.token_hex(4)}.part", len(file), checksum_of(file), tuple(sections), is_full)
     files.write(part.name, file)
     return part
@@ -51,7 +51,7 @@ def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_fu
 
 def read_part(files: ReadableFiles, part: Part, tasks: Collection[TaskKey]) -> dict[TaskKey, bytes]:
     """The sections of those of `tasks` that the part has."""
-    content = opened(MAGIC, _verified(files, part), files.path(part.name))
+    content = opened(PART_MAGIC, _verified(files, part), files.path(part.name))
     end = HEADER.size + HEADER.unpack_from(content)[0]
     sections = {}
     for component, index, size in msgpack.unpackb(content[HEADER.size : end]):

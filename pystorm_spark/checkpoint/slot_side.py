@@ -17,7 +17,7 @@ from pystorm_spark.checkpoint.store import WAY_BACK
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import StateCodec, TaskKey
 
-NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # of a part, with the slot that wrote it
+PART_NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # of a part, with the slot that wrote it
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _way_back_told() -> Iterator[None]:
 
 def written_by(name: str) -> int | None:
     """The slot that has written the file of that name; None if it was no slot."""
-    found = NAME.match(name)
+    found = PART_NAME.match(name)
     return int(found[1]) if found else None
 
 

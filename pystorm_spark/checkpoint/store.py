@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pystorm_spark.checkpoint.envelope import ForeignError
 from pystorm_spark.checkpoint.files import Files
-from pystorm_spark.checkpoint.manifest import MAX_BYTES, Manifest
+from pystorm_spark.checkpoint.manifest import MAX_MANIFEST_BYTES, Manifest
 from pystorm_spark.checkpoint.part import read_part
 from pystorm_spark.errors import CheckpointError, StormError
 
@@ -18,12 +18,12 @@ log = logging.getLogger(__name__)
 
 # Among the extras of a manifest: how often the commit was replaced, and the generation of the driver that wrote it.
 REVISION, GENERATION = "revision", "generation"
-NAME = re.compile(r"manifest-([-0-9][0-9]{19})(?:-([0-9]{6}))?(?:-g([0-9]{6,}))?")
+MANIFEST_NAME = re.compile(r"manifest-([-0-9][0-9]{19})(?:-([0-9]{6}))?(?:-g([0-9]{6,}))?")
 OLDER_KEY = "topology.state.allow.older.commit"
 WAY_BACK = f"{OLDER_KEY}: true begins with an older commit that is whole"
-KEEP = 2  # commits
+KEPT_COMMITS = 2  # commits
 # Manifests that hold nothing, before the first part: from the first commit on a lost manifest is one too few.
-EMPTY = (-1, 0)
+EMPTY_TXIDS = (-1, 0)
 
 
 class CheckpointStore:
@@ -66,7 +66,7 @@ class CheckpointStore:
         """The last commit; None if there was none and `clean` has not been called yet."""
         return self._kept[-1] if self._kept else None
 
-    def commit(self, manifest: Manifest) -> None:
+    def publish(self, manifest: Manifest) -> None:
         """Make `manifest` the last commit, then remove what only commits that are not kept any more needed.
 
         Files that no commit has needed yet are let be: others may have written them for the next one.
@@ -75,7 +75,7 @@ class CheckpointStore:
             raise ValueError(f"{manifest.topology} {manifest.txid} cannot follow {self.last}")
         self.check(manifest)
         self._write(manifest)
-        while len(self._kept) > KEEP:
+        while len(self._kept) > KEPT_COMMITS:
             old = self._kept.pop(0)
             self._garbage |= {_name(old), *old.file_names()}
         self._remove_garbage()
@@ -105,11 +105,11 @@ class CheckpointStore:
         self._generation += self._is_fenced
         if self._is_fenced and self.last is not None:
             self._replace(self.last)
-        for txid in EMPTY:
+        for txid in EMPTY_TXIDS:
             if self.last is None or self.last.txid < txid:
                 self._write(Manifest(self._topology, txid))
         # Damaged manifests stay until there are enough others: fewer than that would be taken for a loss.
-        is_short = len(self._kept) < KEEP
+        is_short = len(self._kept) < KEPT_COMMITS
         self._discard(lambda name: not (is_short and _is_manifest(name)))
 
     def check(self, following: Manifest | None = None) -> None:
@@ -205,14 +205,14 @@ class CheckpointStore:
                     self._passed_over.append(name)
             else:
                 kept.insert(0, manifest)
-            if len(kept) == KEEP:
+            if len(kept) == KEPT_COMMITS:
                 break
         commits = len({_order(name)[1] for name in newest_first if kept and _order(name)[1] <= kept[-1].txid})
         has_parts = any(name.endswith(".part") for name in names)
-        if kept and not allow_older and commits < KEEP and (has_parts or kept[-1].txid > EMPTY[0]):
+        if kept and not allow_older and commits < KEPT_COMMITS and (has_parts or kept[-1].txid > EMPTY_TXIDS[0]):
             raise CheckpointError(
                 f"the checkpoint {self.path!r} has lost a manifest, maybe that of its last commit: there must be "
-                f"{KEEP}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"
+                f"{KEPT_COMMITS}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"
                 f"{'' if kept[-1].parts else ', which holds nothing'}"
             )
         if not kept and has_parts:
@@ -225,7 +225,7 @@ class CheckpointStore:
     def _read(self, name: str, names: set[str]) -> Manifest:
         path = self._files.path(name)
         size = self._files.size(name)
-        if size > MAX_BYTES:
+        if size > MAX_MANIFEST_BYTES:
             raise CheckpointError(f"the manifest {path!r} is damaged: it has {size} bytes")
         manifest = Manifest.from_bytes(self._files.read(name), path)
         if manifest.topology != self._topology:
@@ -252,10 +252,10 @@ def _name(manifest: Manifest) -> str:
 
 def _order(name: str) -> tuple[int, int, int]:
     """Generation, commit and revision of a manifest: the highest one counts."""
-    found = NAME.fullmatch(name)
+    found = MANIFEST_NAME.fullmatch(name)
     assert found is not None
     return int(found[3] or 0), int(found[1]), int(found[2] or 0)
 
 
 def _is_manifest(name: str) -> bool:
-    return NAME.fullmatch(name) is not None
+    return MANIFEST_NAME.fullmatch(name) is not None

@@ -19,7 +19,7 @@ from pystorm_spark.naming import java_names
 from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.graph import Topology
 
-SUBMIT_SECS = 30.0  # how long a shutdown waits for submits that have not returned
+SUBMIT_TIMEOUT_SECS = 30.0  # how long a shutdown waits for submits that have not returned
 
 C = TypeVar("C", bound="Cluster[Any]")
 R = TypeVar("R", bound=RunningTopology)
@@ -110,16 +110,16 @@ class Cluster(ABC, Generic[R]):
         before = running.become(REBALANCING)
         try:
             running.apply_status()
-            running.rest(wait_secs)
+            running.wait(wait_secs)
             if running.status == KILLED:
                 raise NotAliveError(f"topology {name!r} has ended before it was rebalanced")
         except BaseException:
-            if running.take_back(REBALANCING, before):
+            if running.restore_status(REBALANCING, before):
                 running.apply_status()
             raise
         try:
             running.start_anew(conf)
-            if running.take_back(REBALANCING, before):
+            if running.restore_status(REBALANCING, before):
                 running.apply_status()
         except BaseException as exc:
             if running.status != KILLED:  # its tasks are closed and do not open again: there is nothing left to run
@@ -139,7 +139,7 @@ class Cluster(ABC, Generic[R]):
             if wait_secs:
                 with suppress(NotAliveError):  # another kill may be faster
                     running.apply_status()
-                running.rest(wait_secs)
+                running.wait(wait_secs)
         finally:
             self._end(running)
 
@@ -168,7 +168,7 @@ class Cluster(ABC, Generic[R]):
             except StormError as exc:
                 stuck.append(exc)
         with self._lock:  # a submit ends by itself what it has started
-            self._lock.wait_for(lambda: not self._starting, SUBMIT_SECS)
+            self._lock.wait_for(lambda: not self._starting, SUBMIT_TIMEOUT_SECS)
         if stuck:
             raise stuck[0]
 

@@ -65,7 +65,7 @@ class RunningTopology(TopologyHandle):
             self.status = status
             return before
 
-    def take_back(self, status: str, before: str) -> bool:
+    def restore_status(self, status: str, before: str) -> bool:
         """Have the status of `before` again; False if `status` is not there any more, for another one has come."""
         with self._deciding:
             if self.status != status:
@@ -79,7 +79,7 @@ class RunningTopology(TopologyHandle):
         try:
             self.apply_status()
         except Exception:
-            self.take_back(ACTIVE, before)
+            self.restore_status(ACTIVE, before)
             raise
 
     def deactivate(self) -> None:
@@ -100,7 +100,7 @@ class RunningTopology(TopologyHandle):
         """Have the spouts emit if the status is ACTIVE when it is their turn, else rest. Calls do not overlap."""
 
     @abstractmethod
-    def rest(self, secs: float) -> None:
+    def wait(self, secs: float) -> None:
         """Let the topology go on for `secs`, or until it has ended."""
 
     @abstractmethod

@@ -23,8 +23,8 @@ from pystorm_spark.runtime.slot import Slot
 log = logging.getLogger(__name__)
 
 FAILED_COMMITS = 3  # in a row, because of what user code raises, end the topology
-DRAIN_SECS = 5.0  # for what is in flight when a topology ends, and for its last commit
-RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
+LAST_COMMIT_TIMEOUT_SECS = 5.0  # for what is in flight when a topology ends, and for its last commit
+LAST_COMMIT_RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
 
 GiveUp = Callable[[int, list[Letter]], None]  # by a commit, which may be tried again
 
@@ -88,10 +88,10 @@ class LocalCommits:
         if commits.is_exactly_once and commits.in_flight():
             slot.resting = True
             return False
-        self.commit(slot)
+        self.make_commit(slot)
         return True
 
-    def commit(self, slot: Slot) -> bool:
+    def make_commit(self, slot: Slot) -> bool:
         """Commit now; whether it is done. Where it cannot be written nothing is lost: the next commit takes it all."""
         commits, side = _of(slot), self._side
         txid = self._log.last.txid + 1
@@ -112,7 +112,7 @@ class LocalCommits:
             self._log.begin()
             written = side.write(txid, prepared.sections, prepared.acked, is_full)
             self._give_up(txid, prepared.letters)
-            self._log.commit(txid, [written], prepared.schemas)
+            self._log.append(txid, [written], prepared.schemas)
         except CheckpointError as exc:
             with suppress(CheckpointError):
                 self.check()
@@ -129,14 +129,14 @@ class LocalCommits:
         self._merger.submit(self._merge, side)
         return True
 
-    def commit_last(self, slot: Slot, rest: Callable[[], None] | None, what: str) -> None:
+    def make_last_commit(self, slot: Slot, idle: Callable[[], None] | None, what: str) -> None:
         """Commit once more before the slot is closed; with exactly-once when what is in flight has come to its end.
 
-        `rest` waits until there may be something to do; None if nothing comes by waiting, for time is simulated. `what`
+        `idle` waits until there may be something to do; None if nothing comes by waiting, for time is simulated. `what`
         becomes of the topology then, for the log. Whatever user code does, the slot will be closed.
         """
         try:
-            why = self._missing_last(slot, rest)
+            why = self._missing_last(slot, idle)
         except Exception as exc:
             log.error("the last commit is not made: %s", exc)
             return
@@ -149,36 +149,36 @@ class LocalCommits:
                 why,
             )
 
-    def _missing_last(self, slot: Slot, rest: Callable[[], None] | None) -> str | None:
+    def _missing_last(self, slot: Slot, idle: Callable[[], None] | None) -> str | None:
         """Why there is no last commit; None if all is committed."""
-        until = self._clock.monotonic() + DRAIN_SECS
+        until = self._clock.monotonic() + LAST_COMMIT_TIMEOUT_SECS
         while True:
             slot.resting = True
-            if not self._is_drained(slot, rest, until):
+            if not self._is_drained(slot, idle, until):
                 return "not all that was in flight is acked"
-            if not _of(slot).is_wanted() or self.commit(slot):
+            if not _of(slot).is_wanted() or self.make_commit(slot):
                 return None
             if not self._is_held_up:
                 return "all that was not committed was taken back"
-            if rest is None or self._clock.monotonic() >= until:
+            if idle is None or self._clock.monotonic() >= until:
                 return "it could not be written"
-            again = min(until, self._clock.monotonic() + RETRY_SECS)
+            again = min(until, self._clock.monotonic() + LAST_COMMIT_RETRY_SECS)
             while self._clock.monotonic() < again:
                 if not slot.turn():
-                    rest()
+                    idle()
 
     def close(self) -> None:
         self._merger.shutdown()
 
-    def _is_drained(self, slot: Slot, rest: Callable[[], None] | None, until: float) -> bool:
+    def _is_drained(self, slot: Slot, idle: Callable[[], None] | None, until: float) -> bool:
         commits = _of(slot)
         if not commits.is_exactly_once:
             return True
         while commits.in_flight() and not commits.is_broken() and self._clock.monotonic() < until:
             if not slot.turn():
-                if rest is None:
+                if idle is None:
                     break
-                rest()  # bolts may ack from threads of their own, or at a tick
+                idle()  # bolts may ack from threads of their own, or at a tick
         return not (commits.in_flight() or commits.is_broken())
 
     def _roll_back(self, slot: Slot, why: str) -> None:

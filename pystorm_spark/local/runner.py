@@ -18,8 +18,8 @@ from pystorm_spark.runtime.plan import make_plan
 
 log = logging.getLogger(__name__)
 
-STUCK_SECS = 30.0  # how long the end of a topology waits for user code that does not return
-LONGEST_REST_SECS = 0.008  # between two looks at spouts that had nothing
+END_TIMEOUT_SECS = 30.0  # how long the end of a topology waits for user code that does not return
+LONGEST_SPOUT_IDLE_SECS = 0.008  # between two looks at spouts that had nothing
 
 
 class SimulatedClock:
@@ -85,7 +85,7 @@ class Runner(LocalRunner):
         self._wake = threading.Event()
         self._stopping = False
         self._idle_turns = 0
-        topology.on_wake, topology.rest = self._wake.set, self._rest
+        topology.on_wake, topology.idle = self._wake.set, self._idle
         self._thread = threading.Thread(target=self._run, name=f"pystorm-{topology.name}", daemon=True)
         self._thread.start()
 
@@ -101,12 +101,12 @@ class Runner(LocalRunner):
                 break
             if not self._thread.is_alive():
                 raise NotAliveError(f"topology {self._topology.name!r} has ended")
-            if waited % STUCK_SECS == 0:
+            if waited % END_TIMEOUT_SECS == 0:
                 log.warning("topology %s: still waiting for user code to return", self._topology.name)
         if errors:
             raise errors[0]
 
-    def rest(self, secs: float) -> None:
+    def wait(self, secs: float) -> None:
         self.ended.wait(secs)
 
     def end(self) -> None:
@@ -114,10 +114,10 @@ class Runner(LocalRunner):
         self._wake.set()
         if threading.current_thread() is self._thread:
             return
-        self._thread.join(STUCK_SECS)
+        self._thread.join(END_TIMEOUT_SECS)
         if self._thread.is_alive():
             raise StormError(
-                f"topology {self._topology.name!r} does not end: user code has not returned for {STUCK_SECS:g} s"
+                f"topology {self._topology.name!r} does not end: user code has not returned for {END_TIMEOUT_SECS:g} s"
             )
 
     def _run(self) -> None:
@@ -128,7 +128,7 @@ class Runner(LocalRunner):
                 if topology.turn():
                     self._idle_turns = 0
                 else:
-                    self._rest()
+                    self._idle()
         except BaseException as exc:
             log.error("topology %s ended: %s", topology.name, exc)
             self.error = exc
@@ -147,7 +147,7 @@ class Runner(LocalRunner):
                 errors.append(exc)
             done.set()
 
-    def _rest(self) -> None:
+    def _idle(self) -> None:
         """Wait until there may be something to do; the longer there was nothing, the longer."""
         self._idle_turns += 1
         slot = self._topology.slot
@@ -155,7 +155,9 @@ class Runner(LocalRunner):
         if slot is not None and slot.is_open:
             wait_ms = self._topology.plan.conf["topology.sleep.spout.wait.strategy.time.ms"]
             if slot.active and slot.spouts:
-                secs = min(wait_ms / 1000 * 2 ** min(self._idle_turns // 64, 3), max(LONGEST_REST_SECS, wait_ms / 1000))
+                secs = min(
+                    wait_ms / 1000 * 2 ** min(self._idle_turns // 64, 3), max(LONGEST_SPOUT_IDLE_SECS, wait_ms / 1000)
+                )
             secs = min(secs, max(0.0, self._topology.next_due() - self._topology.clock.monotonic()))
         if self._wake.wait(secs):
             self._wake.clear()
@@ -171,7 +173,7 @@ class SimulatedRunner(LocalRunner):
     def call(self, function: Callable[[], None]) -> None:
         function()
 
-    def rest(self, secs: float) -> None:
+    def wait(self, secs: float) -> None:
         self._advance(secs)
 
     def end(self) -> None:

@@ -48,7 +48,7 @@ class LocalTopology:
         self._past = Tally(plan.specs)  # of slots that are gone
         self._deaths = 0  # in a row, without an ack in between, or a commit where there are any
         self.on_wake: Callable[[], None] = lambda: None
-        self.rest: Callable[[], None] | None = None  # until there may be something to do; None in simulated time
+        self.idle: Callable[[], None] | None = None  # until there may be something to do; None in simulated time
         self._checkpoint = checkpoint
         self._folder = checkpoint.folder / name if checkpoint is not None else None
         self._letters = DeadLetters(self._folder) if self._folder is not None else None
@@ -154,7 +154,7 @@ class LocalTopology:
             return False
         slot.active = False
         if self._commits is not None:
-            self._commits.commit_last(slot, self.rest, what)
+            self._commits.make_last_commit(slot, self.idle, what)
             self._commits.close()
         slot.close()
         self._keep_counts(slot)

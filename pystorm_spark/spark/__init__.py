@@ -68,6 +68,6 @@
 | `place` | the folder of a checkpoint, on this machine or wherever Hadoop reaches |
 | `hadoop_folder`, `hadoop_files`, `hadoop_lock` | folders, files and the lock of a checkpoint at a URI |
 | `handed_files` | the same files for slots, which have no JVM: the driver writes them |
-| `held_state` | the state of a stopped topology, for a process that changes it |
+| `locked_state` | the state of a stopped topology, for a process that changes it |
 | `state_table`, `state_columns` | a state as a DataFrame; its keys and values as columns |
 """

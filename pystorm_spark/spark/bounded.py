@@ -44,12 +44,12 @@ log = logging.getLogger(__name__)
 RESTARTS_KEY = "topology.slot.max.restarts"
 # A row that waits long is not lost, for then the run would begin anew; emitted again it would be counted twice.
 TIMEOUT_KEY = "topology.message.timeout.secs"
-NEVER_SECS = 1e9  # and not off, which the engine refuses where spouts have a limit of pending rows
-PATIENCE = 3  # message timeouts in which rows are pending and nothing happens
-PROGRESS_SECS = 5.0
-LOOK_SECS = 0.02
-QUIET_SECS = 1.0  # in which what is on its way shows somewhere: an exchange takes less
-FEWEST_ROWS, MOST_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
+NO_TIMEOUT_SECS = 1e9  # and not off, which the engine refuses where spouts have a limit of pending rows
+PATIENCE_TIMEOUTS = 3  # message timeouts in which rows are pending and nothing happens
+PROGRESS_LOG_SECS = 5.0
+DRAIN_POLL_SECS = 0.02
+DRAIN_QUIET_SECS = 1.0  # in which what is on its way shows somewhere: an exchange takes less
+SMALL_BATCH_ROWS, LARGE_BATCH_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
 SHOWN_ROWS = 10  # of those that have failed
 Result = dict[str, DataFrame]
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def _without_timeouts(conf: Mapping[str, Any], resolved: Mapping[str, Any]) -> d
     tried = {**conf, RESTARTS_KEY: 0}
     if "topology.enable.message.timeouts" not in conf:
         hangs_after = resolved["topology.execute.timeout.secs"] or 2 * resolved[TIMEOUT_KEY]
-        tried.update({TIMEOUT_KEY: NEVER_SECS, "topology.execute.timeout.secs": hangs_after})
+        tried.update({TIMEOUT_KEY: NO_TIMEOUT_SECS, "topology.execute.timeout.secs": hangs_after})
     return tried
 
 
@@ -166,15 +166,15 @@ class _Bounded:
             some = [partitions.popleft() for _ in range(min(count, len(partitions)))]
             shares = self._run.feeders[id_].feed(rows, batch, some)
             fed = sum(share.rows for share in shares.values())
-            count = 2 * count if fed < FEWEST_ROWS else max(1, count // 2) if fed > MOST_ROWS else count
+            count = 2 * count if fed < SMALL_BATCH_ROWS else max(1, count // 2) if fed > LARGE_BATCH_ROWS else count
         raise AssertionError
 
     def _await(self, fed: Mapping[str, Future[dict[int, Share]]]) -> None:
         left: set[Future[dict[int, Share]]] = set(fed.values())
-        patience = PATIENCE * self._timeout + self._run.commit_secs
+        patience = PATIENCE_TIMEOUTS * self._timeout + self._run.commit_secs
         last, since = [(0, 0)], time.monotonic()
         while left:
-            done, left = wait(left, min(PROGRESS_SECS, patience))
+            done, left = wait(left, min(PROGRESS_LOG_SECS, patience))
             for future in done:
                 self._check(future)
             if left:
@@ -224,7 +224,7 @@ class _Bounded:
 
         What was taken back was sent, and is never executed: then it is enough that nothing moves for a while.
         """
-        patience = min(self._timeout, QUIET_SECS) if self._run.driver.taken_back else self._timeout
+        patience = min(self._timeout, DRAIN_QUIET_SECS) if self._run.driver.taken_back else self._timeout
         last, since = _counts(self._info()), time.monotonic()
         while time.monotonic() - since < patience:
             counts, is_moving = _counts(self._info()), self._run.is_moving()
@@ -233,7 +233,7 @@ class _Bounded:
             if counts != last or is_moving:
                 since = time.monotonic()
             last = counts
-            self._handle.await_termination(LOOK_SECS)
+            self._handle.await_termination(DRAIN_POLL_SECS)
 
     def _info(self) -> TopologyInfo:
         self._handle.await_termination(0)  # raises what ended the topology

@@ -26,7 +26,7 @@ from pystorm_spark.spark.session.session import (
 from pystorm_spark.spark.session.signals import Interrupts, Patience
 from pystorm_spark.spark.session.worker_python import use_this_python
 from pystorm_spark.spark.storage.hadoop_folder import HadoopFolder
-from pystorm_spark.spark.storage.place import Place, PosixPlace, held_place, named_place
+from pystorm_spark.spark.storage.place import Place, PosixPlace, locked_place, named_place
 from pystorm_spark.spark.topology import SparkTopology
 from pystorm_spark.topology.graph import Topology
 
@@ -65,7 +65,7 @@ class SparkCluster(Cluster[SparkTopology]):
         if isinstance(named, str):
             folder = HadoopFolder(self._session, named, self._folder)
             folder.make()
-            self._checkpoint = held_place(folder, made)
+            self._checkpoint = locked_place(folder, made)
         temporary = PosixPlace(self._folder)
         if set_file_manager(self._session, (self._checkpoint or temporary).uri):
             made.callback(reset_file_manager, self._session)

@@ -34,7 +34,7 @@ from pystorm_spark.spark.storage.place import Place
 
 log = logging.getLogger(__name__)
 
-LAST_COMMIT_SECS = 10.0
+FINISH_TIMEOUT_SECS = 10.0
 
 
 class SparkTopology(RunningTopology):
@@ -158,7 +158,7 @@ class SparkTopology(RunningTopology):
                 self._begin_again(self.plan, is_open=False)
             raise
 
-    def rest(self, secs: float) -> None:
+    def wait(self, secs: float) -> None:
         self.ended.wait(secs)
 
     def start_anew(self, conf: Mapping[str, Any]) -> None:
@@ -178,7 +178,7 @@ class SparkTopology(RunningTopology):
         """Close all tasks after a last commit; `what` becomes of the topology then, for the log."""
         driver = self.run.driver
         if self._query is not None and self.error is None:
-            driver.finish(LAST_COMMIT_SECS)
+            driver.finish(FINISH_TIMEOUT_SECS)
             if driver.error is not None:  # nobody else tells it: the query that it ended is stopped here
                 log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
         query, self._query = self._query, None

@@ -97,7 +97,7 @@ class StatefulBoltExecutor(DurableBolt):
         try:
             self.wrapped.pre_commit(txid)
         finally:
-            self._state.commit()
+            self._state.accept_prepared()
             self._begun = {}
 
     def rollback(self) -> None:

@@ -165,7 +165,7 @@ class KeyValueState(Generic[K, V]):
         self._prepare()
         return self._section(self._merged()) if self._prepared or self._committed else None
 
-    def commit(self) -> None:
+    def accept_prepared(self) -> None:
         """What was prepared is committed."""
         if _MISSING not in self._prepared.values():
             self._committed.update(self._prepared)

@@ -22,9 +22,9 @@ from pystorm_spark.topology.graph import ComponentSpec, Topology
 Rows = Iterable[Any]
 Result = dict[str, dict[str, list[list[Any]]]]  # {component: {stream: [values, ...]}}
 
-LOOK_SECS = 0.005  # between two looks at a topology that runs by itself
-DRAIN_SECS = 1.0  # without any execute, after which tuples on their way are taken for lost with their slot
-PATIENCE = 3  # message timeouts without any row acked or failed; one that times out needs two
+PROGRESS_POLL_SECS = 0.005  # between two looks at a topology that runs by itself
+DRAIN_QUIET_SECS = 1.0  # without any execute, after which tuples on their way are taken for lost with their slot
+PATIENCE_TIMEOUTS = 3  # message timeouts without any row acked or failed; one that times out needs two
 
 
 def complete_topology(
@@ -114,7 +114,7 @@ class _Run:
         self._rows = {id_: _row_count(spec) for id_, spec in topology.spouts.items()}
         self._settled = emissions.settled
         timeout = self._info().conf["topology.message.timeout.secs"]
-        self._patience = PATIENCE * timeout
+        self._patience = PATIENCE_TIMEOUTS * timeout
         self._step = min(1.0, timeout / 10)  # of simulated time, when nothing happens without it
 
     def settle_rows(self) -> None:
@@ -145,7 +145,7 @@ class _Run:
             if counts != before:  # tuples in a cycle may go round for ever: let simulated time pass too
                 since, pause = info.uptime_secs, self._step
             # A look is no snapshot; two that are equal are one.
-            elif self._simulated or not _in_flight(info) or info.uptime_secs - since > DRAIN_SECS:
+            elif self._simulated or not _in_flight(info) or info.uptime_secs - since > DRAIN_QUIET_SECS:
                 return
 
     def _left(self) -> dict[str, int]:
@@ -157,7 +157,7 @@ class _Run:
         """Let the topology run for a moment, in simulated time for `secs`."""
         if self._simulated is not None:
             self._simulated.advance_time(secs)
-        self._handle.await_termination(0 if self._simulated else LOOK_SECS)
+        self._handle.await_termination(0 if self._simulated else PROGRESS_POLL_SECS)
         return self._info()
 
     def _info(self) -> TopologyInfo:

@@ -28,7 +28,7 @@ from pystorm_spark.topology.hooks import EmitInfo, SpoutAckInfo, SpoutFailInfo, 
 
 HOOKS = "topology.auto.task.hooks"
 ADDRESS = "pystorm.testing.emissions"
-END_SECS = 10.0  # for what the tasks have sent to be read
+READ_TIMEOUT_SECS = 10.0  # for what the tasks have sent to be read
 
 
 class Emissions(Shared):
@@ -121,7 +121,7 @@ class Mailbox:
         self._accepting.join()
         self._listener.close()
         for reader in self._readers:
-            reader.join(END_SECS)
+            reader.join(READ_TIMEOUT_SECS)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _accept(self) -> None:

@@ -17,7 +17,7 @@ SMALL, TOO_LARGE = bytes(8), bytes(200_000)
 
 def commit(store, files, txid, section=SMALL):
     part = write_part(files, f"p{txid}", {TASK: section}, is_full=True)
-    store.commit(Manifest("words", txid, (part,)))
+    store.publish(Manifest("words", txid, (part,)))
 
 
 def refused(store, files, reason, section=SMALL):

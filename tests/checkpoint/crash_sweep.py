@@ -46,7 +46,7 @@ def run(files, told):
             manifest = replace(manifest, parts=(merged,))
         new = write_part(files, f"p{txid}", {TASK: changes(txid)}, is_full=False)
         acked = (write_part(files, "acked", {TASK: b"ids"}, is_full=True),) if txid == 1 else ()
-        store.commit(replace(manifest, parts=(*manifest.parts, new), acked=acked))
+        store.publish(replace(manifest, parts=(*manifest.parts, new), acked=acked))
         told(txid)
 
 

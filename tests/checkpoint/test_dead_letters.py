@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from pystorm_spark import CheckpointError
-from pystorm_spark.checkpoint.dead_letters import NAME, DeadLetters
+from pystorm_spark.checkpoint.dead_letters import FILE_NAME, DeadLetters
 
 
 @contextmanager
@@ -22,13 +22,13 @@ def room_for(size):
 
 
 def ids(folder):
-    return [json.loads(line)["message_id"] for line in (folder / NAME).read_text().splitlines()]
+    return [json.loads(line)["message_id"] for line in (folder / FILE_NAME).read_text().splitlines()]
 
 
 def test_letters_that_find_no_room_leave_no_part_of_them(tmp_path):
     letters = DeadLetters(tmp_path)
     letters.add(1, [{"message_id": 1}])
-    with room_for(30), pytest.raises(CheckpointError, match=f"{NAME}' cannot be written: File too large"):
+    with room_for(30), pytest.raises(CheckpointError, match=f"{FILE_NAME}' cannot be written: File too large"):
         letters.add(2, [{"message_id": 2}, {"message_id": 3}])
     letters.add(2, [{"message_id": 2}, {"message_id": 3}])
     assert ids(tmp_path) == [1, 2, 3]

@@ -70,7 +70,7 @@ class Driver:
         self.check()
         last = self.store.last
         part = write_part(self.files, f"state-{last.txid + 1}-0", {A: text}, is_full=False)
-        self.store.commit(replace(last, txid=last.txid + 1, parts=(*last.parts, part)))
+        self.store.publish(replace(last, txid=last.txid + 1, parts=(*last.parts, part)))
         return self.store.last.txid
 
 
@@ -162,7 +162,7 @@ def test_a_driver_without_fences_goes_on_in_the_generation_that_it_finds():
     first = first_with_two_commits(world)
     store = CheckpointStore(first.files, "words")
     store.clean()
-    store.commit(replace(store.last, txid=3))
+    store.publish(replace(store.last, txid=3))
     assert Driver(world).store.last.txid == 3
 
 

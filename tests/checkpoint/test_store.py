@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from pystorm_spark.checkpoint.commit_log import CARRIED, CommitLog
+from pystorm_spark.checkpoint.commit_log import CARRIED_PARTS, CommitLog
 from pystorm_spark.checkpoint.envelope import FORMAT_VERSION, sealed
 from pystorm_spark.checkpoint.files import PosixFiles
-from pystorm_spark.checkpoint.manifest import MAGIC, Manifest
+from pystorm_spark.checkpoint.manifest import MANIFEST_MAGIC, Manifest
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.slot_side import Assignment, SlotCheckpoint
@@ -47,7 +47,7 @@ def commit(files, store, txid, **changes):
     """A commit that adds a part with `txid` as its section."""
     new = write_part(files, f"p{txid}", {A: b"%d" % txid}, is_full=changes.pop("is_full", False))
     manifest = replace(store.last, txid=txid, parts=(*store.last.parts, new), **changes)
-    store.commit(replace(manifest, parts=manifest.needed({A})))
+    store.publish(replace(manifest, parts=manifest.needed({A})))
 
 
 def manifest_path(tmp_path, txid):
@@ -113,9 +113,9 @@ def test_commits_go_forward(files):
     commit(files, store, 3)
     for txid in [2, 3]:
         with pytest.raises(ValueError, match="cannot follow"):
-            store.commit(Manifest("words", txid))
+            store.publish(Manifest("words", txid))
     with pytest.raises(ValueError, match="cannot follow"):
-        store.commit(Manifest("others", 4))
+        store.publish(Manifest("others", 4))
 
 
 def test_what_only_old_commits_needed_is_removed(files):
@@ -130,7 +130,7 @@ def test_acked_ids_go_with_their_commit(files):
     store = started(files)
     for txid in range(1, 6):
         acked = write_part(files, f"acked{txid}", {A: b"ids"}, is_full=True)
-        store.commit(Manifest("words", txid, acked=(acked,)))
+        store.publish(Manifest("words", txid, acked=(acked,)))
     assert len(files.names()) == 4
     assert opened(files).last.acked == (acked,)
 
@@ -276,7 +276,7 @@ def test_the_checkpoint_of_another_topology_is_refused(files, three, allow_older
 def test_a_checkpoint_of_a_newer_version_is_refused(files, three, tmp_path, monkeypatch, allow_older):
     with monkeypatch.context() as future:
         future.setattr("pystorm_spark.checkpoint.envelope.FORMAT_VERSION", FORMAT_VERSION + 1)
-        newer = sealed(MAGIC, [b"who knows"])
+        newer = sealed(MANIFEST_MAGIC, [b"who knows"])
     manifest_path(tmp_path, 3).write_bytes(newer)
     told = f"format version {FORMAT_VERSION + 1}; .* reads version {FORMAT_VERSION}: use the newer one"
     with pytest.raises(CheckpointError, match=told):
@@ -301,7 +301,7 @@ def test_a_commit_that_fails_leaves_the_one_before_and_the_next_one_works(files,
         with monkeypatch.context() as disk:
             disk.setattr(broken, fail)
             with pytest.raises(CheckpointError, match="cannot be written: Read-only"):
-                three.commit(replace(before, txid=before.txid + 1))
+                three.publish(replace(before, txid=before.txid + 1))
         assert three.last == before
         commit(files, three, before.txid + 2)
         assert opened(files).last == three.last
@@ -317,13 +317,13 @@ def test_a_manifest_that_could_not_be_synced_is_gone_before_its_parts_are(files,
     with monkeypatch.context() as disk:
         disk.setattr("pystorm_spark.checkpoint.files._sync", fail)
         with pytest.raises(CheckpointError, match="no answer"):
-            store.commit(Manifest("words", 4))
+            store.publish(Manifest("words", 4))
     assert opened(files).last.txid == 3
 
 
 def refuses_to_go_on(files, store, missing):
     with pytest.raises(StormError, match=f"removed or replaced while it was in use: {missing}") as raised:
-        store.commit(replace(store.last, txid=store.last.txid + 1))
+        store.publish(replace(store.last, txid=store.last.txid + 1))
     assert not isinstance(raised.value, CheckpointError)  # it would be tried again
     assert f"manifest-{4:020d}" not in files.names()
 
@@ -371,7 +371,7 @@ def test_what_a_dead_slot_has_left_behind_is_removed_and_no_other_file(files):
     log = CommitLog(CheckpointStore(files, "words"), "words", [[A], [B]])
     sides = [SlotCheckpoint(files, slot, log.assignment(slot), ValueCodec()) for slot in (0, 1)]
     written = [side.write(1, {task: b"\x90"}, {}, is_full=False) for side, task in zip(sides, (A, B), strict=True)]
-    log.commit(1, written, {})
+    log.append(1, written, {})
     for side, task in zip(sides, (A, B), strict=True):
         side.settle()
         side.write(2, {task: b"\x90"}, {}, is_full=False)
@@ -387,7 +387,7 @@ def run_once(files, spouts, txids):
     begun = side.acked(spouts)
     for txid in txids:
         acked = {TaskKey(spout, 0): f"{spout} {txid}".encode() for spout in spouts}
-        log.commit(txid, [side.write(txid, {A: b"\x90"}, acked, is_full=True)], {})
+        log.append(txid, [side.write(txid, {A: b"\x90"}, acked, is_full=True)], {})
         side.settle()
     return begun
 
@@ -395,14 +395,14 @@ def run_once(files, spouts, txids):
 def test_what_is_committed_of_a_spout_that_is_taken_out_is_known_when_it_comes_back():
     files = MemoryFiles()
     run_once(files, ["rows", "others"], [1, 2])
-    for txid in range(3, 3 + 2 * CARRIED):
+    for txid in range(3, 3 + 2 * CARRIED_PARTS):
         run_once(files, ["others"], [txid])
     found = run_once(files, ["rows", "others"], [])
     assert found["rows"] == [b"rows 2"]
-    assert len(found["others"]) == CARRIED + 2  # with those that are in one part with the others
-    for txid in range(3 + 2 * CARRIED, 3 + 4 * CARRIED):
+    assert len(found["others"]) == CARRIED_PARTS + 2  # with those that are in one part with the others
+    for txid in range(3 + 2 * CARRIED_PARTS, 3 + 4 * CARRIED_PARTS):
         begun = run_once(files, ["rows", "others"], [txid])
-    assert len(begun["rows"]) == CARRIED + 1
+    assert len(begun["rows"]) == CARRIED_PARTS + 1
 
 
 def test_a_part_that_was_written_before_another_could_not_be_is_given_up(files, monkeypatch):

@@ -29,7 +29,7 @@ class Keeper:
     def begin(self):
         pass
 
-    def commit(self, txid, replies):
+    def make_commit(self, txid, replies):
         assert (txid, len(replies)) == (self.txid + 1, len(self.held))
         self.txid = txid
         self.held = {slot: reply["holds"] for slot, reply in replies.items()}

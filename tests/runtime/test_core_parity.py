@@ -239,7 +239,7 @@ class Actors:
     def commit_(self, deed, key):
         deeds = {
             "prepare": self.state.prepare_commit,
-            "commit": self.state.commit,
+            "commit": self.state.accept_prepared,
             "rollback": self.state.rollback,
             "delete": lambda: self.state.delete(key),
         }

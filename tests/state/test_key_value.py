@@ -105,7 +105,7 @@ def test_a_state_is_changed_like_a_dict():
 def test_what_is_popped_cleared_and_updated_is_committed_and_taken_back():
     state = state_of({"a": 1, "b": 2})
     before = state.prepare_commit()
-    state.commit()
+    state.accept_prepared()
     state.pop("a")
     state.update(b=3, c=4)
     assert dict(state_of(sections=[before, state.prepare_commit()])) == {"b": 3, "c": 4}
@@ -256,7 +256,7 @@ REFUSED = f"cannot be packed: RuntimeError: no more; {KEPT}"
 def test_what_cannot_be_kept_is_refused_with_its_key_and_the_state_is_as_it_was(key, value, told):
     state = state_of({"other": 1})
     state.prepare_commit()
-    state.commit()
+    state.accept_prepared()
     with pytest.raises(SerializationError, match=f"^{re.escape(told)}"):
         state.put(key, value)
     assert dict(state) == {"other": 1}
@@ -286,7 +286,7 @@ class Locked(str):
 def test_a_key_that_cannot_be_kept_is_refused_though_an_equal_one_is_there():
     state = state_of({"x": 1})
     state.prepare_commit()
-    state.commit()
+    state.accept_prepared()
     key = Locked("x")
     key.lock = LOCK
     with pytest.raises(SerializationError, match="the key 'x' cannot be kept"):
@@ -307,7 +307,7 @@ def test_a_value_that_cannot_be_kept_leaves_the_one_before():
 def test_a_commit_holds_what_has_changed_and_no_more():
     state = state_of({f"word{number}": number for number in range(1000)})
     state.prepare_commit()
-    state.commit()
+    state.accept_prepared()
     state.put("word7", 0)
     state.delete("word8")
     assert len(state.prepare_commit()) < 50
@@ -318,7 +318,7 @@ def test_nothing_has_changed_after_a_commit():
     assert state.has_changed()
     state.prepare_commit()
     assert state.has_changed()
-    state.commit()
+    state.accept_prepared()
     assert not state.has_changed()
     assert state.prepare_commit() is None
 
@@ -345,7 +345,7 @@ def changes_of(pairs, changes):
         else:
             state.put(key, value)
         yield state.prepare_commit()
-        state.commit()
+        state.accept_prepared()
 
 
 def test_a_section_of_a_later_version_is_refused():
@@ -391,7 +391,7 @@ class Committing(RuleBasedStateMachine):
     @precondition(lambda self: self.prepared is not None)
     @rule()
     def commit(self):
-        self.state.commit()
+        self.state.accept_prepared()
         self.written, self.committed, self.prepared = self.proposed, self.prepared, None
 
     @rule(changes=st.dictionaries(keys, st.one_of(st.just(DELETE), values), max_size=4))
@@ -438,7 +438,7 @@ TestCommitting.settings = settings(max_examples=60, stateful_step_count=30)
 def test_a_rollback_takes_back_all_that_was_not_committed(before, changes):
     state = state_of(before)
     state.prepare_commit()
-    state.commit()
+    state.accept_prepared()
     for key, value in changes.items():
         state.delete(key) if value is DELETE else state.put(key, value)
     state.rollback()

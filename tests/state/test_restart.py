@@ -144,7 +144,7 @@ class NeverAcks(Count):
 
 
 def test_a_topology_whose_last_commit_is_not_made_tells_it(folder, monkeypatch, caplog):
-    monkeypatch.setattr("pystorm_spark.local.commits.DRAIN_SECS", 0.01)
+    monkeypatch.setattr("pystorm_spark.local.commits.LAST_COMMIT_TIMEOUT_SECS", 0.01)
     source = Source("lost")
     source.executed = threading.Event()
     with LocalCluster(checkpoint=folder) as cluster:
@@ -178,8 +178,8 @@ class Tells(Count):
 @GUARANTEES
 @pytest.mark.parametrize("tries", [1, 1000], ids=["for-a-moment", "for-good"])
 def test_a_last_commit_that_cannot_be_written_is_tried_again(folder, monkeypatch, caplog, conf, tries):
-    monkeypatch.setattr("pystorm_spark.local.commits.RETRY_SECS", 0.05)
-    monkeypatch.setattr("pystorm_spark.local.commits.DRAIN_SECS", 60 if tries == 1 else 0.5)
+    monkeypatch.setattr("pystorm_spark.local.commits.LAST_COMMIT_RETRY_SECS", 0.05)
+    monkeypatch.setattr("pystorm_spark.local.commits.LAST_COMMIT_TIMEOUT_SECS", 60 if tries == 1 else 0.5)
     disk, source = FailingDisk(monkeypatch, tries), Source("a")
     source.executed = threading.Event()
     conf = {**conf, "topology.state.checkpoint.interval.ms": 60_000}

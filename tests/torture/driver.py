@@ -31,9 +31,9 @@ from tests.torture import exact, plain
 
 log = logging.getLogger("torture")
 
-LOOK_SECS = 0.5
-TRIES = 20  # to submit a topology, before the process gives up
-PAUSE_SECS = 1.0  # between two of them
+COMMAND_TIMEOUT_SECS = 0.5
+SUBMIT_TRIES = 20  # to submit a topology, before the process gives up
+SUBMIT_PAUSE_SECS = 1.0  # between two of them
 WORKLOADS = {exact.NAME: exact, plain.NAME: plain}
 
 
@@ -88,7 +88,7 @@ class Program:
         while True:
             write_json(self._folder / "up", {"number": self._number, "at": time.time()})
             with contextlib.suppress(queue.Empty):
-                kind, *arguments = self._commands.get(timeout=LOOK_SECS)
+                kind, *arguments = self._commands.get(timeout=COMMAND_TIMEOUT_SECS)
                 if kind == "finish":
                     self._finish()
                     return
@@ -102,7 +102,7 @@ class Program:
         os._exit(5)  # nobody is there any more
 
     def _submit(self, name: str) -> None:
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(SUBMIT_TRIES)):
             try:
                 workload = WORKLOADS[name]
                 self._handles[name] = self._cluster.submit_topology(
@@ -113,7 +113,7 @@ class Program:
                 self._note("refused", f"submit of {name}: {exc}")
                 if not left or is_stopped(self._cluster.spark):
                     raise
-                time.sleep(PAUSE_SECS)
+                time.sleep(SUBMIT_PAUSE_SECS)
 
     def _obey(self, kind: str, name: str, *arguments: str) -> None:
         acts: dict[str, Callable[..., None]] = {

@@ -19,7 +19,7 @@ NAME = "plain"
 VOCABULARY = ("the", "cow", "jumped", "over", "moon", "seven", "dwarfs", "bird", "hand", "bush", "apple", "day")
 CHANCE_BITS = 24
 INDEX_BITS = 4
-LOOK_SECS = 0.2  # between two looks at what is due
+DUE_POLL_SECS = 0.2  # between two looks at what is due
 CONF = {
     "topology.workers": 2,
     "topology.max.spout.pending": 200,
@@ -98,7 +98,7 @@ class Messages(Spout):
     def _choose(self) -> int | None:
         if self._again:
             return self._again.popleft()
-        if self._next >= self._count and time.monotonic() > self._looked + LOOK_SECS:
+        if self._next >= self._count and time.monotonic() > self._looked + DUE_POLL_SECS:
             self._count, self._looked = self._due.count(), time.monotonic()
         if self._next >= self._count:
             return None

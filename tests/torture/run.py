@@ -16,14 +16,14 @@ from tests.torture.schedule import Fault, Phase, faults, phases
 from tests.torture.source import Source
 from tests.torture.supervisor import Supervisor
 
-LOOK_SECS = 0.2
-PROGRESS_SECS = 0.5
+SCHEDULE_POLL_SECS = 0.2
+PROGRESS_POLL_SECS = 0.5
 LINE_SECS = 5.0
 PATIENCE_SECS = 30.0  # no fault comes while a workload has not moved for longer
 STALL_SECS = 210.0  # without any progress: something has stalled, and the driver is killed
-DRAIN_SECS = 240.0  # without any progress, when no more faults come
+DRAIN_TIMEOUT_SECS = 240.0  # without any progress, when no more faults come
 START_TRIES = 10  # of drivers in a row that end before they are up
-END_SECS = 120.0  # for the last driver to end
+END_TIMEOUT_SECS = 120.0  # for the last driver to end
 STACK_SECS = 2.0  # for it to write the stacks of its threads
 
 
@@ -110,14 +110,14 @@ class Torture:
 
     def _look(self, master: str, feeds: bool = True) -> None:
         """What is done all the time."""
-        time.sleep(LOOK_SECS)
+        time.sleep(SCHEDULE_POLL_SECS)
         now = time.monotonic()
         for _ in self._nemesis.undo_due(now):
             self._recoveries.begin(now, self._source)
         if feeds:
             self._source.feed(self._progress.rows, len(self._progress.acked))
         if now >= self._next_look:
-            self._next_look = now + PROGRESS_SECS
+            self._next_look = now + PROGRESS_POLL_SECS
             self._progress.look(now)
             self._recoveries.look(now, self._progress)
         self._look_after_driver(master, now)
@@ -160,19 +160,19 @@ class Torture:
         for name in (exact.NAME, plain.NAME):
             self._driver.tell(f"activate {name}")
         self._progress.moved_at = dict.fromkeys(self._progress.moved_at, time.monotonic())
-        while not self._progress.is_done() and self._progress.still_secs(time.monotonic()) < DRAIN_SECS:
+        while not self._progress.is_done() and self._progress.still_secs(time.monotonic()) < DRAIN_TIMEOUT_SECS:
             self._look(self._driver.master, feeds=False)
         self._end_driver()
 
     def _await_up_at_last(self) -> None:
-        until = time.monotonic() + DRAIN_SECS
+        until = time.monotonic() + DRAIN_TIMEOUT_SECS
         while not self._driver.is_up() and time.monotonic() < until:
             self._look(self._driver.master, feeds=False)
 
     def _end_driver(self) -> None:
         """Have the driver read the state, and end in good order."""
         self._driver.tell("finish")
-        code = self._driver.await_end(END_SECS)
+        code = self._driver.await_end(END_TIMEOUT_SECS)
         if code is None:
             self._driver.dump_stacks()
             time.sleep(STACK_SECS)

@@ -8,7 +8,7 @@ from random import Random
 
 LOCAL, CLUSTER = "local[2]", "local-cluster[2,1,1024]"
 PHASE_SECS = 150.0, 300.0  # between two changes of the master
-PAUSE_SECS = 5.0, 15.0
+FAULT_PAUSE_SECS = 5.0, 15.0
 BURST_CHANCE = 0.12
 BURST_FAULTS = 1, 2  # beside the first one
 BURST_PAUSE_SECS = 0.1, 1.5
@@ -71,7 +71,7 @@ def faults(seed: int, phase: Phase, pace: float = 1.0) -> Iterator[Fault]:
     """The faults of a phase, without an end; `pace` stretches the pauses between them."""
     random = Random(f"{seed} faults {phase.number}")
     while True:
-        yield _draw(random, phase.master, random.uniform(*PAUSE_SECS) * pace)
+        yield _draw(random, phase.master, random.uniform(*FAULT_PAUSE_SECS) * pace)
         if random.random() < BURST_CHANCE:
             for _ in range(random.randint(*BURST_FAULTS)):
                 yield _draw(random, phase.master, random.uniform(*BURST_PAUSE_SECS))

@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from tests.torture.nemesis import Nemesis
-from tests.torture.schedule import CLUSTER, LASTING, LOCAL, PAUSE_SECS, WEIGHTS, Phase, faults, phases
+from tests.torture.schedule import CLUSTER, FAULT_PAUSE_SECS, LASTING, LOCAL, WEIGHTS, Phase, faults, phases
 
 PHASE = Phase(0, CLUSTER, 100.0)
 
@@ -38,7 +38,7 @@ def test_all_kinds_come_and_executors_are_killed_only_where_there_are_any():
 def test_some_faults_come_in_bursts_and_all_others_leave_time():
     pauses = [fault.pause for fault in drawn(7)]
     assert any(pause < 2 for pause in pauses)
-    assert sum(PAUSE_SECS[0] <= pause <= PAUSE_SECS[1] for pause in pauses) > 0.7 * len(pauses)
+    assert sum(FAULT_PAUSE_SECS[0] <= pause <= FAULT_PAUSE_SECS[1] for pause in pauses) > 0.7 * len(pauses)
 
 
 def test_the_pace_stretches_pauses_and_changes_nothing_else():

@@ -29,7 +29,7 @@ class Keeper(Protocol):
         """Raise a `CheckpointError` while no commit can be begun."""
         ...
 
-    def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
+    def make_commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if a slot is lost."""
         ...
 
@@ -123,7 +123,7 @@ class CommitRound:
 
     def _make(self) -> bool:
         try:
-            self.is_made = self._keeper.commit(self.txid, self._question.replies)
+            self.is_made = self._keeper.make_commit(self.txid, self._question.replies)
         except CheckpointError as exc:
             log.error("the commit %d is not made, and will be tried again: %s", self.txid, exc)
         if self.is_made:

@@ -82,7 +82,7 @@ class Checkpoint:
         """Raise a `CheckpointError` while no commit can be begun."""
         self._log.begin()
 
-    def commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
+    def make_commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
         self._place.check_lock()
         written: list[Written] = []
@@ -101,7 +101,7 @@ class Checkpoint:
         if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
             return False
         self._place.check_lock()  # sinks may have taken minutes
-        self._log.commit(txid, written, schemas)
+        self._log.append(txid, written, schemas)
         for letter in letters:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
         return True

@@ -25,18 +25,18 @@ from pystorm_spark.spark.driver.loop import Driver
 from pystorm_spark.spark.errors import spark_errors_ignored, translated
 from pystorm_spark.spark.exchange.visit import ask
 from pystorm_spark.spark.protocol.wire import Address
-from pystorm_spark.spark.rows.fetching import LOST_SECS, TRIES
+from pystorm_spark.spark.rows.fetching import JOB_TRIES, LOSS_NOTICE_SECS
 from pystorm_spark.spark.rows.full_disk import FullDisk
 from pystorm_spark.spark.rows.row_batches import column_kinds, first_row_bytes, row_batches
 
 log = logging.getLogger(__name__)
 
-FIRST_ROWS = 500  # of a chunk, where all that is known is how large one row is
-CAREFUL_ROWS = 32  # where not even that is: they may be some megabytes each
-FEWEST_ROWS, MOST_ROWS = 100, 4000  # of a chunk, unless they are large; more would be no faster
-MOST_BYTES = 8 << 20
+FIRST_CHUNK_ROWS = 500  # of a chunk, where all that is known is how large one row is
+CAREFUL_CHUNK_ROWS = 32  # where not even that is: they may be some megabytes each
+SMALLEST_CHUNK_ROWS, LARGEST_CHUNK_ROWS = 100, 4000  # of a chunk, unless they are large; more would be no faster
+LARGEST_CHUNK_BYTES = 8 << 20
 EVEN_ROUNDS = 64  # in which each task gets one chunk of a partition; a power of two
-CHUNKS = 8  # for each task and batch, so that all have about the same to do
+CHUNKS_PER_TASK = 8  # for each task and batch, so that all have about the same to do
 
 
 class Stopped(StormError):  # noqa: N818 - the topology ends, which is no error
@@ -85,7 +85,7 @@ class Handing:
         for row in rows:
             chunk.append(codec.pack(row))
             size += len(chunk[-1])
-            if len(chunk) == self.chunk_rows or size >= MOST_BYTES:
+            if len(chunk) == self.chunk_rows or size >= LARGEST_CHUNK_BYTES:
                 yield len(chunk), codec.pack_rows(chunk)
                 chunk, size = [], 0
         if chunk:
@@ -116,10 +116,10 @@ class Rows:
 
     def _peek(self) -> int:
         if not {TEXT, BYTES}.intersection(self.kinds):
-            return FIRST_ROWS  # they are small, or chunks end by their size
+            return FIRST_CHUNK_ROWS  # they are small, or chunks end by their size
         with spark_errors_ignored():  # the job that reads all rows reports what is wrong
-            return max(1, min(FIRST_ROWS, MOST_BYTES // max(1, first_row_bytes(self._df))))
-        return CAREFUL_ROWS
+            return max(1, min(FIRST_CHUNK_ROWS, LARGEST_CHUNK_BYTES // max(1, first_row_bytes(self._df))))
+        return CAREFUL_CHUNK_ROWS
 
     def partitions(self) -> int:
         return self._rdd.getNumPartitions()
@@ -180,8 +180,8 @@ class Feeder:
         if not rows:
             return None
         row_bytes = sum(share.size for share in shares) / rows
-        even = min(MOST_ROWS, max(FEWEST_ROWS, rows // (CHUNKS * len(self._tasks))))
-        return max(1, min(even, int(MOST_BYTES / row_bytes)))
+        even = min(LARGEST_CHUNK_ROWS, max(SMALLEST_CHUNK_ROWS, rows // (CHUNKS_PER_TASK * len(self._tasks))))
+        return max(1, min(even, int(LARGEST_CHUNK_BYTES / row_bytes)))
 
     def on_settled(self, link: SlotLink, message: dict[str, Any]) -> None:
         """A task has settled its share; called in the threads that listen to slots."""
@@ -234,13 +234,13 @@ class Feeder:
                 if not self.is_stopping and disk.makes_wait(exc):
                     continue
                 failures += 1
-                if self.is_stopping or failures == TRIES:
+                if self.is_stopping or failures == JOB_TRIES:
                     raise
                 log.warning("the rows of batch %d are handed over again: %s", batch, exc)
                 continue
             if handed is not None:
                 break
-            self.driver.wait_for(lambda: any(link.state != "ready" for link in links), LOST_SECS)  # noqa: B023
+            self.driver.wait_for(lambda: any(link.state != "ready" for link in links), LOSS_NOTICE_SECS)  # noqa: B023
         round_, parts = handed
         if self._by_ids and self.check_layout is not None and len(tasks) == len(self._tasks):
             self.check_layout(batch, [sum(count for _, count, _ in got.values()) for _, _, got in sorted(parts)])

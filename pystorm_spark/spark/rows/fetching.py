@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TRIES = 3  # of a job; where the driver is the executor Spark itself gives a task only one
-LOST_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
+JOB_TRIES = 3  # of a job; where the driver is the executor Spark itself gives a task only one
+LOSS_NOTICE_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
 GONE = "are gone: its slot was lost, or has gone on"
 
 
@@ -49,14 +49,14 @@ class Shelves:
         Raises `RowsLost` if a slot that keeps some of the rows is lost, and `SparkError` for anything else.
         """
         rows = fetched(context, self.token, self.places)
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(JOB_TRIES)):
             try:
                 with translated(kind=SparkError):
                     return read(rows)
             except SparkError as exc:
                 if exc.is_about_types():
                     raise
-                slots.wait_for(self.are_lost, LOST_SECS)
+                slots.wait_for(self.are_lost, LOSS_NOTICE_SECS)
                 if self.are_lost() or GONE in exc.story:
                     raise RowsLost(f"rows were lost before they were fetched: {exc}") from exc.original
                 if not left:

@@ -16,9 +16,9 @@ T = TypeVar("T")
 # What passes when somebody makes room. An error of the hardware (EIO) does not.
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 WORDS = (*map(os.strerror, PASSING), "QuotaExceededException")  # the JVM tells the system's words, HDFS its own
-FIRST_SECS, LONGEST_SECS = 0.5, 5.0  # between two tries
-TOLD_SECS = 30.0  # between two warnings
-REST_SECS = 2 * LONGEST_SECS  # after which the next refusal is another one
+FIRST_BACKOFF_SECS, LONGEST_BACKOFF_SECS = 0.5, 5.0  # between two tries
+WARNING_INTERVAL_SECS = 30.0  # between two warnings
+BACKOFF_RESET_SECS = 2 * LONGEST_BACKOFF_SECS  # after which the next refusal is another one
 
 
 def is_full(error: BaseException) -> bool:
@@ -36,7 +36,7 @@ class FullDisk:
         self._what = what
         self._pause = pause
         self._now = now
-        self._secs = FIRST_SECS
+        self._secs = FIRST_BACKOFF_SECS
         self._refused_at = self._told_at = float("-inf")
 
     def makes_wait(self, error: BaseException) -> bool:
@@ -44,13 +44,13 @@ class FullDisk:
         if not is_full(error):
             return False
         now = self._now()
-        if now - self._refused_at > REST_SECS:
-            self._secs = FIRST_SECS
-        if now - self._told_at > TOLD_SECS:
+        if now - self._refused_at > BACKOFF_RESET_SECS:
+            self._secs = FIRST_BACKOFF_SECS
+        if now - self._told_at > WARNING_INTERVAL_SECS:
             self._told_at = now
             log.warning("%s: a disk is full; it is tried again until there is room: %s", self._what, error)
         goes_on = self._pause(self._secs)
-        self._secs = min(2 * self._secs, LONGEST_SECS)
+        self._secs = min(2 * self._secs, LONGEST_BACKOFF_SECS)
         self._refused_at = self._now()
         return goes_on
 

@@ -20,8 +20,8 @@ from pystorm_spark.topology.graph import ComponentSpec, Topology
 
 log = logging.getLogger(__name__)
 
-TRIES = 3
-PAUSE_SECS = 0.5  # before the second try; doubles
+WRITE_TRIES = 3
+WRITE_RETRY_SECS = 0.5  # before the second try; doubles
 
 NOTE = "sinks.json"  # in the folder of the topology
 NOTHING_BEGUN: tuple[int, frozenset[str]] = -1, frozenset()
@@ -74,8 +74,8 @@ class Sinks:
         self, id_: str, bolt: WritingBolt, txid: int, shelves: list[Shelf], token: bytes, pause: Pause
     ) -> bool:
         rows = fetched(self._session.sparkContext, token, shelves)
-        secs, batch_id = PAUSE_SECS, txid - 1
-        for tries in range(1, TRIES + 1):
+        secs, batch_id = WRITE_RETRY_SECS, txid - 1
+        for tries in range(1, WRITE_TRIES + 1):
             df = self._session.createDataFrame(rows, bolt.columns, verifySchema=False)
             try:
                 bolt.write(df, batch_id)
@@ -84,8 +84,8 @@ class Sinks:
                 if any(link.state != "ready" for _, _, link in shelves) or not pause(0.0):
                     return False
                 told = f"write of sink {id_!r} raised {type(exc).__name__} in batch {batch_id}: {reason(exc)}"
-                if tries == TRIES:
-                    raise StormError(f"{told}; it was tried {TRIES} times") from exc
+                if tries == WRITE_TRIES:
+                    raise StormError(f"{told}; it was tried {WRITE_TRIES} times") from exc
                 log.warning("%s; it is tried again in %g s", told, secs)
                 if not pause(secs):
                     return False

@@ -57,7 +57,7 @@ NOT_IN_PYTHON = (YearMonthIntervalType, CalendarIntervalType)
 # By how many partitions Spark reads files, where their sizes do not matter; by default by as many as there are cores.
 PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
 LAYOUT = "layout.json"  # beside the schema
-STOP_SECS = 10.0  # for the query to be told that it ends
+STOP_TIMEOUT_SECS = 10.0  # for the query to be told that it ends
 
 
 class Source:
@@ -259,7 +259,7 @@ class SourceQuery:
 
     def _await_stop(self) -> None:
         """Spark takes the end of a batch for what it is only if it has been told to stop before."""
-        deadline = time.monotonic() + STOP_SECS
+        deadline = time.monotonic() + STOP_TIMEOUT_SECS
         while (self._stopping is None or self._query is None or self._query.isActive) and time.monotonic() < deadline:
             time.sleep(0.01)
 

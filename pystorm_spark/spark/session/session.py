@@ -46,8 +46,8 @@ CONTEXT_SETTINGS = {
     "spark.locality.wait": "0s",
 }
 LONGEST_SOCKET_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
-LOOK_SECS = 2  # between two looks at a session that may have been stopped
-FORK_SECS = 1.0  # from the fork of a process to its own command line
+SESSION_POLL_SECS = 2  # between two looks at a session that may have been stopped
+FORK_TIMEOUT_SECS = 1.0  # from the fork of a process to its own command line
 # The JVM's better compiler takes long, and is for what runs millions of times, such as the reading of rows, which costs
 # twice as much without it. For the many methods of an exchange it would use more time in the first minute than it
 # saves: so a method is left to the quick compiler for ten times as many calls as by default.
@@ -129,7 +129,7 @@ def _remove_with_jvm(folder: Path, gateway: JavaGateway) -> None:
 def _kill_jvm(is_ours: bool) -> None:
     if not is_ours:
         return
-    until = time.monotonic() + FORK_SECS  # until then it has our own command line
+    until = time.monotonic() + FORK_TIMEOUT_SECS  # until then it has our own command line
     while not kill_children(str(_jvm_folder())) and time.monotonic() < until:
         time.sleep(0.02)
     SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new one
@@ -241,7 +241,7 @@ def is_stopped(session: SparkSession) -> bool:
 
 def await_end(query: StreamingQuery, session: SparkSession) -> None:
     """Wait for the end of `query`, or of its session, of which a query hears nothing while its batch is open."""
-    while not query.awaitTermination(LOOK_SECS) and not is_stopped(session):
+    while not query.awaitTermination(SESSION_POLL_SECS) and not is_stopped(session):
         pass
 
 

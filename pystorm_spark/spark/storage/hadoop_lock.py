@@ -27,10 +27,10 @@ from pystorm_spark.spark.protocol.process import ProcessId, machine, process_id
 
 log = logging.getLogger(__name__)
 
-LOCK, BEAT = "driver.lock", "driver.beat"
+LOCK, HEARTBEAT = "driver.lock", "driver.beat"
 NUMBERED = re.compile(rf"{re.escape(LOCK)}(?:\.([0-9]+))?")  # the first one has number 0, and no number in its name
-BEAT_SECS = 3.0
-DEAD_SECS = 15.0  # what does not change for so long has no holder
+HEARTBEAT_SECS = 3.0
+LOCK_TIMEOUT_SECS = 15.0  # what does not change for so long has no holder
 PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
@@ -59,7 +59,7 @@ class HadoopLock:
         self._folder = folder
         self._sleep = sleep
         self._id = secrets.token_hex(8)
-        self._beats = 0
+        self._heartbeats = 0
         self._take()
         self._released = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="pystorm-checkpoint-lock", daemon=True)
@@ -75,14 +75,14 @@ class HadoopLock:
         if newer is not None or found.get("id") != self._id:
             raise StormError(
                 f"the checkpoint {self._folder.uri!r} is now in use by {_shown(found)}: nothing was seen of this "
-                f"driver for {DEAD_SECS:g} s, so it has lost it"
+                f"driver for {LOCK_TIMEOUT_SECS:g} s, so it has lost it"
             )
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Let others see that this process lives."""
         self.check()
-        self._beats += 1
-        self._folder.create(BEAT, f"{self._id} {self._beats}".encode(), replace=True)
+        self._heartbeats += 1
+        self._folder.create(HEARTBEAT, f"{self._id} {self._heartbeats}".encode(), replace=True)
 
     def release(self) -> None:
         """Let another driver have the checkpoint."""
@@ -90,7 +90,7 @@ class HadoopLock:
         self._thread.join()
         with suppress(StormError):  # another one has it already, or will see that it has no holder
             self.check()
-            self._folder.remove(BEAT)
+            self._folder.remove(HEARTBEAT)
             self._folder.remove(_lock(self._number))
 
     def _take(self) -> None:
@@ -137,11 +137,11 @@ class HadoopLock:
         if found.get("home") == _home():
             return False  # it lives, as the system tells
         told = "the checkpoint %r was left locked by %s: it is watched for %g s"
-        log.warning(told, self._folder.uri, _shown(found), DEAD_SECS)
-        before = found, self._bytes(BEAT)
-        for _ in range(round(DEAD_SECS / BEAT_SECS)):
-            self._sleep(BEAT_SECS)
-            if (self._read(number), self._bytes(BEAT)) != before:
+        log.warning(told, self._folder.uri, _shown(found), LOCK_TIMEOUT_SECS)
+        before = found, self._bytes(HEARTBEAT)
+        for _ in range(round(LOCK_TIMEOUT_SECS / HEARTBEAT_SECS)):
+            self._sleep(HEARTBEAT_SECS)
+            if (self._read(number), self._bytes(HEARTBEAT)) != before:
                 return False
         return True
 
@@ -162,9 +162,9 @@ class HadoopLock:
             return b""  # nobody has it, or its holder has let go of it just now
 
     def _keep(self) -> None:
-        while not self._released.wait(BEAT_SECS):
+        while not self._released.wait(HEARTBEAT_SECS):
             try:
-                self.beat()
+                self.heartbeat()
             except CheckpointError as exc:
                 log.warning("%s; if that lasts, another driver may take the checkpoint", exc)
             except StormError as exc:

@@ -19,10 +19,10 @@ from pystorm_spark.checkpoint.files import Files, step
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.protocol.wire import Connection, WireError
 
-PIECE = 1 << 22  # bytes of a file in one message
-LIMIT = PIECE + 64  # bytes of such a message
-PAUSES = (0.05, 0.2, 1.0)  # seconds, before a slot that was turned away comes again
-END_SECS = 10.0  # for a write that a slot had begun when it ended
+PIECE_BYTES = 1 << 22  # bytes of a file in one message
+MESSAGE_LIMIT_BYTES = PIECE_BYTES + 64  # bytes of such a message
+CONNECT_BACKOFF_SECS = (0.05, 0.2, 1.0)  # seconds, before a slot that was turned away comes again
+WRITE_TIMEOUT_SECS = 10.0  # for a write that a slot had begun when it ended
 
 
 class HandedFiles:
@@ -35,9 +35,9 @@ class HandedFiles:
 
     def write(self, name: str, data: bytes) -> None:
         with self._asked("write", name, len(data)) as driver:
-            for start in range(0, max(1, len(data)), PIECE):
+            for start in range(0, max(1, len(data)), PIECE_BYTES):
                 _answer(driver)  # there is room for another piece
-                driver.send(data[start : start + PIECE])
+                driver.send(data[start : start + PIECE_BYTES])
             crash_point(step(name, "written"))
             _answer(driver)
         crash_point(step(name, "renamed"))
@@ -64,7 +64,7 @@ class HandedFiles:
 
     def _connected(self) -> Connection:
         """A driver turns away some of the slots that all come at once, as they do when they start."""
-        for secs in PAUSES:
+        for secs in CONNECT_BACKOFF_SECS:
             try:
                 return self._connect()
             except WireError:
@@ -86,7 +86,7 @@ class HandedFiles:
 
 
 def _answer(driver: Connection) -> Any:
-    problem, answer = driver.receive(LIMIT)
+    problem, answer = driver.receive(MESSAGE_LIMIT_BYTES)
     if problem is not None:
         raise CheckpointError(problem)
     return answer
@@ -138,14 +138,14 @@ class FilesDesk:
     def await_end(self, slot: int) -> None:
         """Wait until what a slot had begun, whose process is gone, is done or given up."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._busy[slot], END_SECS)
+            self._changed.wait_for(lambda: not self._busy[slot], WRITE_TIMEOUT_SECS)
 
     def _write(self, slot: Connection, name: str, size: int) -> None:
         with self._files.local_file() as local:
             with open(local, "wb") as file:
-                for _ in range(0, max(1, size), PIECE):
+                for _ in range(0, max(1, size), PIECE_BYTES):
                     slot.send([None, None])
-                    file.write(slot.receive(LIMIT))
+                    file.write(slot.receive(MESSAGE_LIMIT_BYTES))
             self._files.put(local, name)
 
     def _read(self, slot: Connection, name: str) -> bytes:
@@ -153,6 +153,6 @@ class FilesDesk:
         with self._files.local_file() as local:
             self._files.get(name, local)
             with open(local, "rb") as file:
-                while piece := file.read(PIECE):
+                while piece := file.read(PIECE_BYTES):
                     slot.send([None, piece])
                 return piece

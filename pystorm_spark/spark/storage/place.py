@@ -147,14 +147,14 @@ class HadoopPlace:
 
     def add_letters(self, txid: int, letters: Letters) -> None:
         """A file for each commit: object stores cannot add to one. A commit that is tried again replaces its own."""
-        (self / dead_letters.NAME).write_text(f"commit-{txid:020d}.jsonl", dead_letters.to_lines(letters))
+        (self / dead_letters.FILE_NAME).write_text(f"commit-{txid:020d}.jsonl", dead_letters.to_lines(letters))
 
     def check_lock(self) -> None:
         if self._lock is not None:
             self._lock.check()
 
 
-def held_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
+def locked_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
     """The place of a folder, held for this process until `made` is undone.
 
     On this machine's own file system a driver may name it without a scheme, and has the system's lock then.

@@ -22,7 +22,7 @@ from pystorm_spark.spark.storage.state_columns import column_of, kind_of
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
-TRIES = 10  # a topology that runs commits meanwhile, and removes what earlier commits needed
+READ_TRIES = 10  # a topology that runs commits meanwhile, and removes what earlier commits needed
 
 
 def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: str | None = None) -> DataFrame:
@@ -64,7 +64,7 @@ def _topology_in(checkpoint: Place, topology: str | None) -> str:
 def committed_sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
     """What each task of `component` has in the last commit."""
     parts = ReadOnce(files)
-    for _ in range(TRIES - 1):
+    for _ in range(READ_TRIES - 1):
         with suppress(CheckpointError):
             return _sections(files, parts, topology, component)
     return _sections(files, parts, topology, component)

@@ -16,4 +16,4 @@ def test_a_part_that_the_driver_does_not_find_is_told_with_what_would_do():
     reply = {"written": written.to_plain(), "schemas": {}, "letters": [], "rows": {}}
 
     with pytest.raises(CheckpointError, match="a folder that the driver and all executors share"):
-        checkpoint.commit(1, {0: reply})
+        checkpoint.make_commit(1, {0: reply})

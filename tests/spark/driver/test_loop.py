@@ -111,7 +111,7 @@ class Commits:
     def begin(self):
         pass
 
-    def commit(self, txid, replies):
+    def make_commit(self, txid, replies):
         self.made_at.append(self._changes.now)
         while_committing, self.while_committing = self.while_committing, lambda: None
         while_committing()

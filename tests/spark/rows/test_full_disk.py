@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from pystorm_spark.errors import CheckpointError
-from pystorm_spark.spark.rows.full_disk import FIRST_SECS, LONGEST_SECS, TOLD_SECS, FullDisk, is_full
+from pystorm_spark.spark.rows.full_disk import (
+    FIRST_BACKOFF_SECS,
+    LONGEST_BACKOFF_SECS,
+    WARNING_INTERVAL_SECS,
+    FullDisk,
+    is_full,
+)
 from tests.disks import run_where_it_may_mount
 
 HERE = Path(__file__).parents[1]
@@ -62,9 +68,9 @@ def test_waits_get_longer_up_to_a_limit_and_warnings_do_not_come_each_time(caplo
         return "done"
 
     assert clock.disk.outwaited(act) == "done"
-    assert clock.waits[:3] == [FIRST_SECS, 2 * FIRST_SECS, 4 * FIRST_SECS]
-    assert clock.waits[-1] == max(clock.waits) == LONGEST_SECS
-    assert 2 <= len(caplog.messages) <= 1 + clock.now / TOLD_SECS
+    assert clock.waits[:3] == [FIRST_BACKOFF_SECS, 2 * FIRST_BACKOFF_SECS, 4 * FIRST_BACKOFF_SECS]
+    assert clock.waits[-1] == max(clock.waits) == LONGEST_BACKOFF_SECS
+    assert 2 <= len(caplog.messages) <= 1 + clock.now / WARNING_INTERVAL_SECS
     assert "it is tried again until there is room: [Errno 28] No space left on device" in caplog.text
 
 
@@ -76,7 +82,7 @@ def test_a_disk_that_is_full_again_much_later_is_looked_at_again_soon():
 
     clock.disk.makes_wait(NO_ROOM)
 
-    assert clock.waits[-1] == FIRST_SECS
+    assert clock.waits[-1] == FIRST_BACKOFF_SECS
 
 
 def test_nobody_waits_for_room_when_the_topology_ends():

@@ -139,7 +139,7 @@ def test_commits_are_found_again_and_what_they_do_not_need_goes(files, tmp_path)
     for txid in [1, 2, 3]:
         part = write_part(files, f"p{txid}", {TASK: b"%d" % txid}, is_full=txid == 2)
         manifest = replace(store.last, txid=txid, parts=(*store.last.parts, part))
-        store.commit(replace(manifest, parts=manifest.needed({TASK})))
+        store.publish(replace(manifest, parts=manifest.needed({TASK})))
     write_part(files, "orphan", {TASK: b""}, is_full=True)
     (tmp_path / "state" / "x.part.0123abcd.tmp").write_text("")
 
@@ -154,7 +154,7 @@ def test_a_damaged_part_is_refused_by_its_path_and_an_older_commit_is_taken_wher
     store.clean()
     for txid in [1, 2]:
         part = write_part(files, f"p{txid}", {TASK: b"%d" % txid}, is_full=True)
-        store.commit(replace(store.last, txid=txid, parts=(part,)))
+        store.publish(replace(store.last, txid=txid, parts=(part,)))
     damaged = tmp_path / "state" / part.name
     damaged.write_bytes(b"?" + damaged.read_bytes()[1:])
 

@@ -11,8 +11,8 @@ import pytest
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.spark.driver.commits import Checkpoint
-from pystorm_spark.spark.storage.hadoop_lock import BEAT, DEAD_SECS, LOCK, HadoopLock
-from pystorm_spark.spark.storage.place import held_place
+from pystorm_spark.spark.storage.hadoop_lock import HEARTBEAT, LOCK, LOCK_TIMEOUT_SECS, HadoopLock
+from pystorm_spark.spark.storage.place import locked_place
 from tests.spark.simulation.run import plan_of
 from tests.spark.simulation.state import SimulatedPlace
 
@@ -77,7 +77,7 @@ def test_a_local_folder_whose_file_system_has_no_locks_has_that_of_the_uri(folde
     folder.local_path = lambda: tmp_path
     monkeypatch.setattr("fcntl.flock", lambda *_: throw(OSError(errno.ENOLCK, "No locks available")))
     with ExitStack() as made:
-        held_place(folder, made).check_lock()
+        locked_place(folder, made).check_lock()
         assert "No locks available; only drivers that name it by its URI, too, are refused" in caplog.text
         with pytest.raises(CheckpointError, match="in use by"):
             HadoopLock(folder, no_sleep)
@@ -103,16 +103,16 @@ def test_the_lock_of_a_dead_process_of_this_machine_is_taken_at_once(folder, hel
 def test_a_lock_that_beats_on_another_machine_is_refused(folder, held):
     folder.change(home="elsewhere", holder="pid 7 on elsewhere")
     with pytest.raises(CheckpointError, match="in use by pid 7 on elsewhere"):
-        HadoopLock(folder, lambda secs: held.beat())
+        HadoopLock(folder, lambda secs: held.heartbeat())
     held.check()
 
 
 def test_a_lock_of_another_machine_that_stays_as_it_is_is_taken_after_a_while(folder, held):
-    held.beat()
+    held.heartbeat()
     folder.change(home="elsewhere")
     waited = []
     taken = HadoopLock(folder, waited.append)
-    assert sum(waited) == DEAD_SECS
+    assert sum(waited) == LOCK_TIMEOUT_SECS
     with pytest.raises(StormError, match=rf"is now in use by pid {os.getpid()}") as lost:
         held.check()
     assert not isinstance(lost.value, CheckpointError)  # which would be tried again
@@ -124,8 +124,8 @@ def test_a_lock_of_another_machine_that_stays_as_it_is_is_taken_after_a_while(fo
 def test_a_holder_that_has_lost_its_lock_does_not_beat(folder, held):
     folder.change(id="another")
     with pytest.raises(StormError, match="is now in use"):
-        held.beat()
-    assert BEAT not in folder.files
+        held.heartbeat()
+    assert HEARTBEAT not in folder.files
 
 
 def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, held):
@@ -138,7 +138,7 @@ def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, hel
     before = files.names()
     folder.change(id="another")
     with pytest.raises(StormError, match="is now in use"):
-        checkpoint.commit(1, {0: {"unwritten": "what cannot be written where another driver is"}})
+        checkpoint.make_commit(1, {0: {"unwritten": "what cannot be written where another driver is"}})
     with pytest.raises(StormError, match="is now in use"):
         checkpoint.forget(0)
     assert files.names() == before
@@ -158,7 +158,7 @@ def test_a_driver_whose_checkpoint_was_taken_while_its_sinks_wrote_makes_no_comm
     before = files.names()
     reply = {"written": [[], []], "schemas": {}, "letters": [], "rows": {}}
     with pytest.raises(StormError, match="is now in use"):
-        checkpoint.commit(1, {0: reply})
+        checkpoint.make_commit(1, {0: reply})
     assert files.names() == before
 
 
@@ -180,7 +180,7 @@ class Meeting(Folder):
         self.before = before
 
     def create(self, name, data, replace):
-        if name != BEAT:
+        if name != HEARTBEAT:
             before, self.before = self.before, lambda folder: None
             before(self)
         return super().create(name, data, replace)
@@ -218,7 +218,7 @@ def test_a_driver_that_takes_over_leaves_nothing_of_those_before_it(folder):
     for number in ("", ".1", ".7"):
         folder.files[LOCK + number] = json.dumps(DEAD).encode()
     lock = take(folder)
-    assert [name for name in folder.files if name != BEAT] == [f"{LOCK}.8"]
+    assert [name for name in folder.files if name != HEARTBEAT] == [f"{LOCK}.8"]
     lock.release()
     assert folder.files == {}
 
@@ -238,4 +238,4 @@ def test_a_lock_that_was_never_written_to_its_end_is_taken_after_a_while(folder)
     folder.files[LOCK] = b""
     waited = []
     HadoopLock(folder, waited.append).release()
-    assert sum(waited) == DEAD_SECS
+    assert sum(waited) == LOCK_TIMEOUT_SECS

@@ -80,7 +80,7 @@ def handed(connected):
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 100])
 def test_what_is_handed_over_is_there_and_comes_back(handed, files, monkeypatch, size):
-    monkeypatch.setattr(handed_files, "PIECE", 10)
+    monkeypatch.setattr(handed_files, "PIECE_BYTES", 10)
     data = os.urandom(size)
     handed.write("a.part", data)
     assert files.read("a.part") == handed.read("a.part") == data
@@ -91,8 +91,8 @@ def test_what_is_handed_over_is_there_and_comes_back(handed, files, monkeypatch,
 
 
 def test_no_message_is_larger_than_a_piece(handed, monkeypatch):
-    monkeypatch.setattr(handed_files, "PIECE", 1000)
-    monkeypatch.setattr(handed_files, "LIMIT", 1100)  # what a receiver allows
+    monkeypatch.setattr(handed_files, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(handed_files, "MESSAGE_LIMIT_BYTES", 1100)  # what a receiver allows
     handed.write("a.part", bytes(10_000))
     assert handed.read("a.part") == bytes(10_000)
 
@@ -118,7 +118,7 @@ def test_a_driver_that_is_gone_is_told(handed, desk):
 
 
 def test_a_slot_that_is_turned_away_comes_again(connected, files, monkeypatch):
-    monkeypatch.setattr(handed_files, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(handed_files, "CONNECT_BACKOFF_SECS", (0.0, 0.0))
     refusals = [WireError("turned away"), WireError("turned away")]
 
     def connect_at_last():
@@ -131,7 +131,7 @@ def test_a_slot_that_is_turned_away_comes_again(connected, files, monkeypatch):
 
 
 def test_a_slot_that_ends_in_the_middle_leaves_nothing(connected, desk, files, monkeypatch):
-    monkeypatch.setattr(handed_files, "PIECE", 10)
+    monkeypatch.setattr(handed_files, "PIECE_BYTES", 10)
     slot = connected()
     slot.send({"kind": "file", "slot": 3, "operation": "write", "arguments": ["a.part", 15]})
     slot.receive()
@@ -167,7 +167,7 @@ def test_what_slots_commit_and_merge_is_restored_by_other_slots(handed, files):
     for txid in range(1, 12):
         changes = {A: packb([txid, "a"]), B: packb([txid, "b"])}
         written = [side.write(txid, {task: changes[task]}, {}, False) for side, task in zip(sides, (A, B), strict=True)]
-        log.commit(txid, written, {})
+        log.append(txid, written, {})
         for side in sides:
             side.settle()
             side.merge()

@@ -11,11 +11,11 @@ from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.spark.session.session import own_session, session_folder
 from pystorm_spark.spark.storage.hadoop_folder import HadoopFolder
-from pystorm_spark.spark.storage.place import HadoopPlace, Place, PosixPlace, held_place, named_place, topologies_in
+from pystorm_spark.spark.storage.place import HadoopPlace, Place, PosixPlace, locked_place, named_place, topologies_in
 
 
 @contextmanager
-def held_state(checkpoint: Any, topology: str) -> Iterator[Place]:
+def locked_state(checkpoint: Any, topology: str) -> Iterator[Place]:
     """Where `checkpoint` keeps the state of `topology`, for this process alone.
 
     A URI is reached through the active session, or one that is stopped at the end.
@@ -31,7 +31,7 @@ def held_state(checkpoint: Any, topology: str) -> Iterator[Place]:
             spool = session_folder(made)
             folder = HadoopFolder(own_session(spool), named, spool)
             _check_state(HadoopPlace(folder), topology)
-            place = held_place(folder, made)
+            place = locked_place(folder, made)
         yield place / topology / "state"
 
 
