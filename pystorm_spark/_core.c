@@ -26,7 +26,7 @@ typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 /* Where the slots are. */
 
 enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, CONTEXT, BOLT, SPOUT, LEDGER, ENTRY,
-       ROTATING, TASK, SOURCE, STATE, TAKEN_BACK, KINDS };
+       ROTATING, TASK, SOURCE, STATE, ROLLED_BACK, KINDS };
 
 static const struct {
     const char *module, *name;
@@ -51,13 +51,13 @@ static const struct {
     [TASK] = {"pystorm_spark.runtime.bolt_task", "BoltTask", KINDS},
     [SOURCE] = {"pystorm_spark.runtime.spout_task", "SpoutTask", KINDS},
     [STATE] = {"pystorm_spark.state.key_value", "KeyValueState", KINDS},
-    [TAKEN_BACK] = {"pystorm_spark.runtime.trees", "TakenBack", TREE},
+    [ROLLED_BACK] = {"pystorm_spark.runtime.trees", "RolledBack", TREE},
 };
 static PyTypeObject *types[KINDS];
 
 /* X(kind, name of the slot): the offset of slot `s` of kind `K` is `K_s`. */
 #define SLOTS(X)                                                                                                       \
-    X(TUPLE, values) X(TUPLE, _origin) X(TUPLE, _tree) X(TREE, open) X(TRAVELLING, edge) X(TRAVELLING, root_id)        \
+    X(TUPLE, values) X(TUPLE, _origin) X(TUPLE, _tree) X(TREE, unsettled) X(TRAVELLING, edge) X(TRAVELLING, root_id)        \
     X(ROOT, bucket) X(ROOT, emitted_at) X(ROOT, message_id) X(ROOT, task) X(ROOT, why)                                 \
     X(BRANCH, failed) X(BRANCH, home_task) X(BRANCH, outbox)                                                           \
     X(ROUTE, arity) X(ROUTE, emitted) X(ROUTE, hashes) X(ROUTE, key_at) X(ROUTE, keys) X(ROUTE, only)                  \
@@ -206,7 +206,7 @@ static void note_complete(void)
 /* X(interned name) */
 #define NAMES(X)                                                                                                       \
     X(_draw) X(_emit_picked) X(_emit_unusual) X(_is_new) X(_left) X(_ledger) X(_make) X(anchors) X(drained)            \
-    X(edge_id) X(emit) X(init) X(message_id) X(part_acked) X(send) X(slot_context) X(stream) X(task_id) X(track)
+    X(edge_id) X(emit) X(init) X(message_id) X(subtree_acked) X(send) X(slot_context) X(stream) X(task_id) X(track)
 #define DECLARE_NAME(name) static PyObject *s_##name;
 NAMES(DECLARE_NAME)
 static PyObject *id_bits;         /* 64 */
@@ -598,7 +598,7 @@ static int drain_root(PyObject *root)
     if (is_zero(root, TRAVELLING_root_id))
         done = SLOT(root, ROOT_bucket) != Py_None && ack_root(task, root) < 0 ? -1 : 1;
     else if (edge != NULL) {
-        PyObject *nothing = PyObject_CallMethodObjArgs(task, s_part_acked, id, edge, NULL);
+        PyObject *nothing = PyObject_CallMethodObjArgs(task, s_subtree_acked, id, edge, NULL);
         Py_XDECREF(nothing);
         done = nothing == NULL ? -1 : 1;
     }
@@ -677,7 +677,7 @@ static PyObject *left(PyObject *context, PyObject *result)
     return NULL;
 }
 
-/* The end of BoltCollector.ack: the last open tuple of `tree` has been acked. */
+/* The end of BoltCollector.ack: the last unsettled tuple of `tree` has been acked. */
 static PyObject *drain(PyObject *collector, PyObject *tree)
 {
     PyObject *context = own(collector, BOLT__slot_context), *result = NULL;
@@ -746,7 +746,7 @@ static PyObject *bolt_emit_near(PyObject *self, PyObject *route, PyObject *port,
         Py_DECREF(tup);
         return result;
     }
-    if (add(tree, TREE_open, 1, NULL) == 0) /* before anybody can see the tuple */
+    if (add(tree, TREE_unsettled, 1, NULL) == 0) /* before anybody can see the tuple */
         done = call_append(append, tup);
 end:
     Py_XDECREF(tup);
@@ -827,7 +827,7 @@ static PyObject *bolt_emit(PyObject *const *args, Py_ssize_t count, PyObject *na
         return PYTHON;
     if (anchors != Py_None) {
         tree = is(anchors, TUPLE) ? SLOT(anchors, TUPLE__tree) : NULL;
-        if (tree == SETTLED || !is_tree(tree) || is(tree, TAKEN_BACK))
+        if (tree == SETTLED || !is_tree(tree) || is(tree, ROLLED_BACK))
             return PYTHON;
     }
     Py_INCREF(tree); /* finding the way may run Python code */
@@ -851,10 +851,10 @@ static PyObject *bolt_ack(PyObject *const *args, Py_ssize_t count, PyObject *nam
     if (tree == SETTLED || !is_tree(tree) || !is_dict(held) || PyDict_GET_SIZE(held))
         return PYTHON;
     SLOT(tup, TUPLE__tree) = Py_NewRef(SETTLED); /* of two threads that ack at the same time one gets the tree */
-    long long open;
+    long long unsettled;
     PyObject *result = NULL;
-    if (add(self, BOLT_acked, 1, NULL) == 0 && add(tree, TREE_open, -1, &open) == 0)
-        result = open ? Py_NewRef(Py_None) : drain(self, tree);
+    if (add(self, BOLT_acked, 1, NULL) == 0 && add(tree, TREE_unsettled, -1, &unsettled) == 0)
+        result = unsettled ? Py_NewRef(Py_None) : drain(self, tree);
     Py_DECREF(tree);
     return result;
 }
@@ -863,7 +863,7 @@ static PyObject *new_root(PyObject *self, PyObject *message_id)
 {
     PyObject *root = new_of(ROOT);
     if (root != NULL) {
-        SLOT(root, TREE_open) = PyLong_FromLong(1); /* small ints are there already: this cannot fail */
+        SLOT(root, TREE_unsettled) = PyLong_FromLong(1); /* small ints are there already: this cannot fail */
         SLOT(root, TRAVELLING_root_id) = PyLong_FromLong(0);
         SLOT(root, ROOT_task) = own(self, SPOUT__task);
         SLOT(root, ROOT_message_id) = Py_NewRef(message_id);
@@ -1129,8 +1129,8 @@ static int end_tree(PyObject *self, PyObject *left, PyObject *newest, PyObject *
     return PyDict_DelItem(left, id);
 }
 
-/* SpoutTask.part_acked(root_id, edges), where the ledger has heard of the root lately. */
-static PyObject *part_acked(PyObject *const *args, Py_ssize_t count, PyObject *names)
+/* SpoutTask.subtree_acked(root_id, edges), where the ledger has heard of the root lately. */
+static PyObject *subtree_acked(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Id edges;
     if (count != 3 || names != NULL || !PyLong_CheckExact(args[1]) || !is_id(args[2], &edges))
@@ -1173,7 +1173,7 @@ static PyObject *new_branch(PyObject *outbox, PyObject *id, PyObject *home)
 {
     PyObject *branch = new_of(BRANCH);
     if (branch != NULL) {
-        SLOT(branch, TREE_open) = PyLong_FromLong(0); /* small ints are there already: this cannot fail */
+        SLOT(branch, TREE_unsettled) = PyLong_FromLong(0); /* small ints are there already: this cannot fail */
         SLOT(branch, TRAVELLING_edge) = PyLong_FromLong(0);
         SLOT(branch, TRAVELLING_root_id) = Py_NewRef(id);
         SLOT(branch, BRANCH_home_task) = Py_NewRef(home);
@@ -1203,7 +1203,7 @@ static PyObject *enter(PyObject *outbox, PyObject *id, PyObject *home, PyObject 
         Py_CLEAR(branch);
     }
     if (branch != NULL &&
-        (xor_id(branch, TRAVELLING_edge, number, NULL) < 0 || add(branch, TREE_open, count, NULL) < 0))
+        (xor_id(branch, TRAVELLING_edge, number, NULL) < 0 || add(branch, TREE_unsettled, count, NULL) < 0))
         Py_CLEAR(branch);
 end:
     Py_XDECREF(newest);
@@ -1360,7 +1360,7 @@ static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *na
     return result;
 }
 
-/* held_outcomes._read(roots) */
+/* uncommitted._read(roots) */
 static PyObject *read_roots(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (count != 1 || names != NULL || !PyList_CheckExact(args[0]))
@@ -1469,11 +1469,11 @@ static const struct {
               {"pystorm_spark.runtime.spout_collector", "SpoutCollector.emit", SPOUT, 0, spout_emit},
               {"pystorm_spark.runtime.spout_collector", "emit_numbered", KINDS, 0, emit_numbered},
               {"pystorm_spark.runtime.spout_task", "SpoutTask.track", SOURCE, 0, track},
-              {"pystorm_spark.runtime.spout_task", "SpoutTask.part_acked", SOURCE, 0, part_acked},
+              {"pystorm_spark.runtime.spout_task", "SpoutTask.subtree_acked", SOURCE, 0, subtree_acked},
               {"pystorm_spark.runtime.bolt_task", "BoltTask._next_batch", TASK, 0, next_batch},
               {"pystorm_spark.runtime.task", "Task.send", KINDS, 0, task_send},
               {"pystorm_spark.runtime.arrivals", "_fill", KINDS, 0, fill},
-              {"pystorm_spark.runtime.durable.held_outcomes", "_read", KINDS, 0, read_roots},
+              {"pystorm_spark.runtime.durable.uncommitted", "_read", KINDS, 0, read_roots},
               {"pystorm_spark.runtime.codec.arrow_rows", "_texts", KINDS, 1, texts},
               {"pystorm_spark.runtime.codec.arrow_rows", "_rows", KINDS, 1, rows_of_columns},
               {"pystorm_spark.state.key_value", "KeyValueState.get", STATE, 1, state_get},

@@ -71,7 +71,7 @@ class LocalCommits:
 
     def next_due(self, slot: Slot) -> float:
         """When a commit is due by the clock."""
-        return math.inf if slot.resting and _of(slot).in_flight() else self.due
+        return math.inf if slot.quiescing and _of(slot).in_flight() else self.due
 
     def step(self, slot: Slot) -> bool:
         """After a turn: commit if it is time to; whether anything was done."""
@@ -86,7 +86,7 @@ class LocalCommits:
         if self._clock.monotonic() < self.due:
             return False
         if commits.is_exactly_once and commits.in_flight():
-            slot.resting = True
+            slot.quiescing = True
             return False
         self.make_commit(slot)
         return True
@@ -119,12 +119,12 @@ class LocalCommits:
             log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
             self.due = self._clock.monotonic() + self._interval
             self._is_held_up = True
-            slot.resting = commits.is_exactly_once
+            slot.quiescing = commits.is_exactly_once
             return False
         side.settle()
         self._is_held_up = False
         self.has_committed = True
-        slot.resting = False
+        slot.quiescing = False
         commits.commit(txid)
         self._merger.submit(self._merge, side)
         return True
@@ -153,7 +153,7 @@ class LocalCommits:
         """Why there is no last commit; None if all is committed."""
         until = self._clock.monotonic() + LAST_COMMIT_TIMEOUT_SECS
         while True:
-            slot.resting = True
+            slot.quiescing = True
             if not self._is_drained(slot, idle, until):
                 return "not all that was in flight is acked"
             if not _of(slot).is_wanted() or self.make_commit(slot):

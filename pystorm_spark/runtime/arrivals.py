@@ -57,7 +57,7 @@ class Arrivals:
         self._taken = dict.fromkeys(tasks, 0)  # the same for what was taken in, by the thread that turns the slot
         bolts = [task for task in tasks.values() if isinstance(task, BoltTask)]
         self._lanes = {task.task_id: Lane(task, BACKLOG_BYTES / len(bolts)) for task in bolts}
-        self._held: list[Lane] = []  # those that have frames
+        self._backlogged: list[Lane] = []  # those that have frames
         self._origins: dict[tuple[int, str], Origin] = {}
 
     def deliver(self, frames: Iterable[Frame]) -> None:
@@ -71,11 +71,11 @@ class Arrivals:
         """Whether something has come that has not been looked at: it comes before what spouts have."""
         return bool(self._delivered)
 
-    def held(self) -> set[str]:
+    def backlogged(self) -> set[str]:
         """The bolts for which more has come than their queues have room for."""
-        return {lane.task.component_id for lane in self._held}
+        return {lane.task.component_id for lane in self._backlogged}
 
-    def holds_for(self, task: BoltTask) -> bool:
+    def has_backlog_for(self, task: BoltTask) -> bool:
         """Whether that is so of one task."""
         return bool(self._lanes[task.task_id].frames)
 
@@ -97,10 +97,10 @@ class Arrivals:
         """Forget all that came."""
         while self._delivered:
             self._count(self._delivered.popleft())
-        for lane in self._held:
+        for lane in self._backlogged:
             while lane.frames:
                 self._count(lane.frames.popleft())
-        self._held = []
+        self._backlogged = []
         self._outbox.branches = RotatingMap(2)
 
     def _count(self, frame: Frame) -> Frame:
@@ -118,14 +118,14 @@ class Arrivals:
 
         A task whose queue is full holds up neither the others nor the acks.
         """
-        if not self._delivered and not self._held:
+        if not self._delivered and not self._backlogged:
             return False
         took = self._sort()
-        for lane in self._held:
+        for lane in self._backlogged:
             while lane.frames and lane.has_room():
                 self._unpack(lane)
                 took = True
-        self._held = [lane for lane in self._held if lane.frames]
+        self._backlogged = [lane for lane in self._backlogged if lane.frames]
         return took
 
     def _sort(self) -> bool:
@@ -138,7 +138,7 @@ class Arrivals:
                 self._take_acks(frame)
                 continue
             if not lane.frames:
-                self._held.append(lane)
+                self._backlogged.append(lane)
             lane.frames.append(frame)
         return came
 
@@ -163,7 +163,7 @@ class Arrivals:
         origin = self._origin(frame.source, frame.stream)
         trees = self._trees(frame)
         for tree in trees:
-            tree.open += 1
+            tree.unsettled += 1
         for number, (values, tree) in enumerate(zip(frame.rows, trees, strict=True)):
             tup = new_tuple(values, origin, tree)
             if number in frame.refused:
@@ -209,7 +209,7 @@ def _fill(
             branch = outbox.enter(root_id, home, edge)
         else:
             branch.edge ^= edge
-        branch.open += count
+        branch.unsettled += count
         for values in islice(left, count):
             tup = Tuple()  # `new_tuple`, without the call
             tup.values = values
@@ -224,8 +224,8 @@ def _misdirected(sent: Frame) -> SerializationError:
 
 def _tell_acks(frame: AckFrame, task: SpoutTask) -> None:
     for root, edges in zip(frame.acked_roots, frame.acked_edges, strict=True):
-        task.part_acked(root, edges)
+        task.subtree_acked(root, edges)
     for root, why in zip(frame.failed_roots, frame.whys or repeat("")):  # noqa: B905 - or for ever
-        task.part_failed(root, why)
+        task.subtree_failed(root, why)
     for root in frame.reset_roots:
         task.reset_root(root)

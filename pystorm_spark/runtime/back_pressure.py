@@ -28,7 +28,7 @@ class BackPressure:
         """The spouts that may emit: no bolt that they feed has more than it can take."""
         if outbox_bytes > OUTBOX_BYTES or self._arrivals.is_waiting():
             return set()
-        full = self.full.union(self._arrivals.held())
+        full = self.full.union(self._arrivals.backlogged())
         return {spout for spout, reached in self._reached.items() if full.isdisjoint(reached) and self._has_room(spout)}
 
     def _has_room(self, spout: str) -> bool:

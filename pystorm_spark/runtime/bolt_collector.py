@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
-from pystorm_spark.runtime.durable.held_outcomes import IN_FLIGHT
+from pystorm_spark.runtime.durable.uncommitted import IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
-from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, join, release
+from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, join, release
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.tuple import SETTLED, Tree, Tuple, is_tick
@@ -95,10 +95,10 @@ class BoltCollector(OutputCollector):
         tup._origin = route.origin
         # From this look to the end of the change there is no call: another thread might settle the anchor.
         tree: Tree = UNTRACKED if anchors is None else anchors._tree
-        if tree is SETTLED or tree is TAKEN_BACK:
+        if tree is SETTLED or tree is ROLLED_BACK:
             return self._emit_unusual(stream, anchors, values)
         tup._tree = tree
-        tree.open += 1  # before anybody can see the tuple
+        tree.unsettled += 1  # before anybody can see the tuple
         port.append(tup)
         route.emitted += 1
         return [port.task_id]
@@ -111,12 +111,12 @@ class BoltCollector(OutputCollector):
             ports = route.choose(values) if port is None else (port,)
             # Until `leave` no tree is drained: what another thread acks meanwhile it posts.
             tree: Tree = UNTRACKED if anchor is None else anchor._tree
-            if tree is SETTLED or tree is TAKEN_BACK:
+            if tree is SETTLED or tree is ROLLED_BACK:
                 return self._emit_unusual(route.origin.stream, anchor, values)
             if port is not None and port.buffer is not None:
                 self._task.send(route, port.buffer, values, tree)
             else:
-                tree.open += 1  # the place of this emit, until all ports are served
+                tree.unsettled += 1  # the place of this emit, until all ports are served
                 try:
                     self._task.deliver(route, ports, values, tree)
                 finally:
@@ -146,8 +146,8 @@ class BoltCollector(OutputCollector):
         if self.held:
             self._released(tup)
         self.acked += 1
-        tree.open -= 1
-        if not tree.open:
+        tree.unsettled -= 1
+        if not tree.unsettled:
             slot_context = self._slot_context
             slot_context.inside += 1  # `enter`, without the call
             if get_ident() == slot_context.thread:
@@ -191,7 +191,7 @@ class BoltCollector(OutputCollector):
     def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
         route, values = self._task.checked(stream, values)
-        taken_back, trees = self._slot_context.taken_back, self._hold(anchors)
+        rollbacks, trees = self._slot_context.rollbacks, self._reserve(anchors)
         try:
             with self._slot_context.lock:
                 ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
@@ -202,11 +202,11 @@ class BoltCollector(OutputCollector):
             raise
 
         def deliver() -> None:
-            if taken_back != self._slot_context.taken_back or TAKEN_BACK in trees:
+            if rollbacks != self._slot_context.rollbacks or ROLLED_BACK in trees:
                 self._give_up(trees)
                 return
             tree = join(trees) if ports else UNTRACKED
-            tree.open += 1  # the place of this emit, until all ports are served
+            tree.unsettled += 1  # the place of this emit, until all ports are served
             try:
                 self._task.deliver(route, ports, values, tree, row)
             finally:
@@ -297,7 +297,7 @@ class BoltCollector(OutputCollector):
             self._task.stats.process_secs += waited
             self._task.stats.process_count += 1
 
-    def _hold(self, anchors: Anchors) -> list[Tree]:
+    def _reserve(self, anchors: Anchors) -> list[Tree]:
         """The trees of `anchors`, with a place opened in each, so that none is complete before the emit is made."""
         trees: list[Tree] = []
         for anchor in anchor_tuples(anchors):
@@ -305,7 +305,7 @@ class BoltCollector(OutputCollector):
             if tree is SETTLED:
                 self._make(lambda: release(trees))
                 raise self._settled_anchor(anchor)
-            tree.open += 1
+            tree.unsettled += 1
             trees.append(tree)
         return trees
 

@@ -15,7 +15,7 @@ from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.slot_context import LATER, SlotContext
 from pystorm_spark.runtime.task import Task
-from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Tick
+from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, Tick
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -140,12 +140,12 @@ class BoltTask(Task):
             self.backlog, self._at = [], 0
             self.inbox[:0] = kept
 
-    def take_back_held(self) -> None:
+    def roll_back_held(self) -> None:
         """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
         with self.slot_context.lock:  # a thread of the bolt's may be about to ack one of them
             for tup in list(self.collector.held):
                 if tup._tree is not SETTLED:
-                    tup._tree = TAKEN_BACK
+                    tup._tree = ROLLED_BACK
                     self._stale.append(tup)
             self.collector.held.clear()
         self.waits_until = self.clock.monotonic() + self._patience_secs()
@@ -164,7 +164,7 @@ class BoltTask(Task):
         if not self._stale:
             return False
         references = zip(self._stale, _references(self._stale), strict=True)
-        self._stale = [tup for tup, count in references if tup._tree is TAKEN_BACK and count > LISTED]
+        self._stale = [tup for tup, count in references if tup._tree is ROLLED_BACK and count > LISTED]
         if self._stale and self.clock.monotonic() < self.waits_until:
             return True
         if self._stale:

@@ -187,32 +187,32 @@ class Slot:
         self.arrivals.clear()
         self.outbox.clear()
         self.slot_context.put_off = [(task, tup) for task, tup in self.slot_context.put_off if tup._tree is UNTRACKED]
-        self.resting = False
+        self.quiescing = False
         if not self.is_open:
             return  # nobody has been prepared who could go back
         if self.commits is not None:
             for bolt in self.bolts:
                 bolt.drop_tracked()
             if self.commits.is_exactly_once:
-                self._take_back_held()
+                self._roll_back_held()
             self.commits.rollback()
         for spout in self.spouts:
             spout.fail_pending()
 
-    def _take_back_held(self) -> None:
-        self.slot_context.taken_back += 1
+    def _roll_back_held(self) -> None:
+        self.slot_context.rollbacks += 1
         for bolt in self.bolts:
-            bolt.take_back_held()
+            bolt.roll_back_held()
 
     @property
-    def resting(self) -> bool:
+    def quiescing(self) -> bool:
         """Whether nothing new shall begin, until a commit."""
-        return self.slot_context.resting
+        return self.slot_context.quiescing
 
-    @resting.setter
-    def resting(self, resting: bool) -> None:
-        self.slot_context.resting = resting
-        if not resting and self.slot_context.has_posted():
+    @quiescing.setter
+    def quiescing(self, quiescing: bool) -> None:
+        self.slot_context.quiescing = quiescing
+        if not quiescing and self.slot_context.has_posted():
             self.slot_context.wake()
 
     def set_active(self, active: bool) -> None:
@@ -264,7 +264,7 @@ class Slot:
             spout.set_active(self.active)
             busy |= spout.tell_outcomes()
         for _ in range(POLL_ROUNDS):
-            if not (self.active and not self.resting and self._poll_spouts(until)):
+            if not (self.active and not self.quiescing and self._poll_spouts(until)):
                 break
             busy = True
             executed = self._run_bolts(self.clock.monotonic() + TURN_SECS)
@@ -279,7 +279,7 @@ class Slot:
         # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
         for collector in self._collectors:
             collector.short_way = HAS_LOCK and not (collector.posted or collector.watched)
-        if self.resting:
+        if self.quiescing:
             for spout in self.spouts:
                 spout.collector.short_way = False  # what it emits waits
 
@@ -350,7 +350,7 @@ class Slot:
 
     def note_end_aside(self, task: BoltTask) -> None:
         """A bolt that was set aside has executed a batch: there may be room again for what has come for it."""
-        if not task.can_run() and self.arrivals.holds_for(task):
+        if not task.can_run() and self.arrivals.has_backlog_for(task):
             self.slot_context.wake()
 
     def is_at_work(self) -> bool:

@@ -39,9 +39,9 @@ class SlotContext:
         "now",
         "outbox",
         "put_off",
-        "resting",
+        "quiescing",
+        "rollbacks",
         "running",
-        "taken_back",
         "thread",
         "wake",
     )
@@ -59,8 +59,8 @@ class SlotContext:
         self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
         self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
-        self.resting = False  # until a commit: nothing new shall begin
-        self.taken_back = 0  # how often all that was not committed was undone, with exactly-once
+        self.quiescing = False  # until a commit: nothing new shall begin
+        self.rollbacks = 0  # how often all that was not committed was undone, with exactly-once
         self._posted: deque[Callable[[], None]] = deque()
         self._beginnings: deque[Callable[[], None]] = deque()  # posted, too, and kept while the slot rests
         self._pool: Executor | None = None
@@ -109,7 +109,7 @@ class SlotContext:
     def run_posted(self) -> bool:
         """Make the posted calls; whether there were any."""
         ran = _run_all(self._posted)
-        if not self.resting:
+        if not self.quiescing:
             ran |= _run_all(self._beginnings)
         return ran
 

@@ -53,7 +53,7 @@ class SpoutCollector(SpoutOutputCollector):
         self.why = ""  # the message that the spout is being told of has failed
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
         # With exactly-once some messages are not to be executed.
-        self._plainly = self.tracking and (task.held is None or task.held.looked_up is None)
+        self._plainly = self.tracking and (task.uncommitted is None or task.uncommitted.looked_up is None)
 
     @compiled
     def emit(
@@ -83,7 +83,7 @@ class SpoutCollector(SpoutOutputCollector):
             and (self._plainly or self._is_new(message_id))
         ):
             root = Root()  # `new_root` and `new_tuple`, without the calls
-            root.open = 1
+            root.unsettled = 1
             root.root_id = 0
             root.task = self._task
             root.message_id = message_id
@@ -133,7 +133,7 @@ class SpoutCollector(SpoutOutputCollector):
         """Whether to execute a message as any other; not from another thread, which may not see that the slot rests."""
         if not self.tracking or get_ident() != self._slot_context.thread:
             return False
-        return self._task.held is not None and self._task.held.is_new(message_id)
+        return self._task.uncommitted is not None and self._task.uncommitted.is_new(message_id)
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, to one task, or while the slot rests."""
@@ -151,7 +151,7 @@ class SpoutCollector(SpoutOutputCollector):
 
         if get_ident() != self._slot_context.thread:
             self._post(launch, "emit of another thread")
-        elif self._slot_context.resting or self.kept:  # of `activate`, `deactivate` and the like: a tree would begin
+        elif self._slot_context.quiescing or self.kept:  # of `activate`, `deactivate` and the like: a tree would begin
             self.kept += 1
             self._post(launch, "emit while the slot rests", kept=1)
         else:

@@ -13,7 +13,7 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import shown
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
-from pystorm_spark.runtime.durable.held_outcomes import IN_FLIGHT, MOST_HELD, HeldOutcomes, Outcomes
+from pystorm_spark.runtime.durable.uncommitted import IN_FLIGHT, MOST_UNCOMMITTED, Outcomes, UncommittedOutcomes
 from pystorm_spark.runtime.pending_limit import PendingLimit
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
@@ -48,15 +48,15 @@ class SpoutTask(Task):
         slot_context: SlotContext,
         spout: Spout,
         rng: random.Random,
-        held: HeldOutcomes | None = None,
+        uncommitted: UncommittedOutcomes | None = None,
     ) -> None:
         super().__init__(task_id, component_id, conf, slot_context)
         self.spout = spout
-        self.held = held  # where acks wait for commits
+        self.uncommitted = uncommitted  # where acks wait for commits
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
         self.collector: SpoutCollector = SpoutCollector(self)
-        limit: int = conf["topology.max.spout.pending"] or (sys.maxsize if held is None else MOST_HELD)
-        is_played_again = isinstance(spout, BatchSpout) or (held is not None and held.is_exactly_once)
+        limit: int = conf["topology.max.spout.pending"] or (sys.maxsize if uncommitted is None else MOST_UNCOMMITTED)
+        is_played_again = isinstance(spout, BatchSpout) or (uncommitted is not None and uncommitted.is_exactly_once)
         self._pending_limit = PendingLimit(limit, conf["topology.message.timeout.secs"], adapts=is_played_again)
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
@@ -106,8 +106,8 @@ class SpoutTask(Task):
         before = collector.emits
         newest = self.pending.newest
         room = self._pending_limit.size - (len(self.pending) - len(newest))
-        if self.held is not None:
-            room -= len(self.held)
+        if self.uncommitted is not None:
+            room -= len(self.uncommitted)
         empty = 0
         while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
             burst = min(most, self._burst, room - len(newest))
@@ -137,7 +137,7 @@ class SpoutTask(Task):
 
     def wants_commit(self) -> bool:
         """Whether so much waits for a commit that there will soon be no room for more."""
-        return self.held is not None and 2 * len(self.held) >= self._pending_limit.size
+        return self.uncommitted is not None and 2 * len(self.uncommitted) >= self._pending_limit.size
 
     def next_poll(self) -> float:
         """When the spout may be called again, if an exception has paused it; else 0."""
@@ -164,7 +164,7 @@ class SpoutTask(Task):
                 self._tell_hooks(Outcomes([message_id], [self.collector.now]), self.collector.now, True)
         else:
             root = new_root(self, message_id, self.collector.now, self.pending.newest)
-            if self.held is not None and self.held.settles(root, values):
+            if self.uncommitted is not None and self.uncommitted.settles(root, values):
                 return
             self.pending.newest[root] = None  # before anybody can see a tuple of it
             try:
@@ -215,14 +215,14 @@ class SpoutTask(Task):
             self._end(outcome)
 
     @compiled
-    def part_acked(self, root_id: int, edges: int) -> None:
+    def subtree_acked(self, root_id: int, edges: int) -> None:
         """A part of a tree has drained, here or elsewhere."""
         if root_id in self._left:
             outcome = self._ledger.ack(root_id, edges)
             if outcome is not None:
                 self._end(outcome)
 
-    def part_failed(self, root_id: int, why: str = "") -> None:
+    def subtree_failed(self, root_id: int, why: str = "") -> None:
         if root_id in self._left:
             outcome = self._ledger.fail(root_id)
             if outcome is not None:
@@ -272,7 +272,7 @@ class SpoutTask(Task):
         """A message timeout has passed: what was pending before the last one fails."""
         expired, now = self.pending.rotate(), self.clock.monotonic()
         if expired and self._pending_limit.adapts:
-            under_way = len(expired) + len(self.pending) + len(self.held or ())
+            under_way = len(expired) + len(self.pending) + len(self.uncommitted or ())
             self._pending_limit.narrow(under_way, f"{self.component_id}:{self.task_id}")
         for root in expired:
             self._close(root)
@@ -287,16 +287,16 @@ class SpoutTask(Task):
         for root in list(self.pending):
             self.settle(root, acked=True)
         self.acked = []
-        if self.held is not None:
-            self.held.rollback()
+        if self.uncommitted is not None:
+            self.uncommitted.rollback()
 
     def fail_pending(self) -> None:
         """Fail every pending root now, and all that waits for a commit: what was in flight is lost."""
         self.tell_outcomes()
         for root in list(self.pending):
             self.settle(root, acked=False, why=IN_FLIGHT)
-        if self.held is not None:  # these did not fail by themselves
-            failed = self.held.rollback()
+        if self.uncommitted is not None:  # these did not fail by themselves
+            failed = self.uncommitted.rollback()
             failed.add(Outcomes.failed(self._failed))
             self._failed = []
             self.tell_failed(failed)
@@ -309,8 +309,8 @@ class SpoutTask(Task):
         failed, self._failed = self._failed, []
         if acked and self._pending_limit.adapts:
             self._pending_limit.note_done(len(acked), acked[-1].emitted_at, self.clock.monotonic())
-        if self.held is not None:
-            failed, acked = self.held.keep(acked, failed), []
+        if self.uncommitted is not None:
+            failed, acked = self.uncommitted.keep(acked, failed), []
         if acked:
             self.tell_acked(Outcomes.of(acked))
         if failed:
@@ -367,7 +367,7 @@ class SpoutTask(Task):
 
     def counted(self) -> TaskStats:
         stats = super().counted()
-        stats.pending = len(self.pending) + len(self.acked) + len(self._failed) + len(self.held or ())
+        stats.pending = len(self.pending) + len(self.acked) + len(self._failed) + len(self.uncommitted or ())
         return stats
 
 

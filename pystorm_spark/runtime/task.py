@@ -32,7 +32,7 @@ from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 log = logging.getLogger(__name__)
 
 MOST_SHOWN = 20_000  # letters of what is told of an error: errors are kept, and on Spark told again and again
-TEXTS = frozenset({str, bytes})
+TEXT_TYPES = frozenset({str, bytes})
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
@@ -220,7 +220,7 @@ class Task:
         """Put `values` on the way to one task in another slot: `deliver` for the commonest case."""
         for value in values:
             kind = type(value)
-            if kind not in ATOMS or (kind in TEXTS and len(value) > LARGE_BYTES):
+            if kind not in ATOMS or (kind in TEXT_TYPES and len(value) > LARGE_BYTES):
                 row: list[Any] | bytes = self.packed(route.origin, values)
                 break
         else:
@@ -240,7 +240,7 @@ class Task:
         for port in ports:
             if port.put is not None:
                 tup = new_tuple(values, route.origin, tree)
-                tree.open += 1  # before anybody can see the tuple
+                tree.unsettled += 1  # before anybody can see the tuple
                 port.put(tup)
             else:
                 assert port.buffer is not None

@@ -8,7 +8,7 @@ one value home to the root's ledger when it has drained.
     Branch     a part of a tree that came in a frame
     Joint      tuples anchored to several trees at once; one place in each of them
     Tick       a tick tuple, which belongs to no tree and is not counted
-    TakenBack  tuples that a bolt has held across a rollback
+    RolledBack  tuples that a bolt has held across a rollback
 
 Several threads may open and close places. A place is counted before any other thread can see its tuple, and an emit
 holds one until all its targets are served, so only the last one to close brings `open` to zero. Only the slot's own
@@ -80,10 +80,10 @@ class Root(Travelling):
         return self.root_id
 
     def drained(self) -> None:
-        if self.open:
+        if self.unsettled:
             return
         if self.root_id:
-            self.task.part_acked(self.root_id, self.edge)
+            self.task.subtree_acked(self.root_id, self.edge)
         elif self.bucket is not None:
             del self.bucket[self]
             self.bucket = None
@@ -104,7 +104,7 @@ class Root(Travelling):
 def new_root(task: SpoutTask, message_id: Any, emitted_at: float, bucket: dict[Root, None]) -> Root:
     """A root with one place, held by its emit; its `edge` is set when the first tuple leaves the slot."""
     root = Root()
-    root.open = 1
+    root.unsettled = 1
     root.root_id = 0
     root.task = task
     root.message_id = message_id
@@ -120,7 +120,7 @@ class Branch(Travelling):
     __slots__ = ("failed", "home_task", "outbox")
 
     def __init__(self, root_id: int, home_task: int, outbox: Outbox) -> None:
-        self.open = 0
+        self.unsettled = 0
         self.edge = 0
         self.root_id = root_id
         self.home_task = home_task
@@ -131,7 +131,7 @@ class Branch(Travelling):
         return self.home_task
 
     def drained(self) -> None:
-        if not self.open:  # else a frame has brought more since this call was posted
+        if not self.unsettled:  # else a frame has brought more since this call was posted
             self.outbox.close(self)
 
     def fail(self) -> None:
@@ -152,10 +152,10 @@ class Joint(Tree):
     __slots__ = ("parents",)
 
     def __init__(self, parents: tuple[Tree, ...]) -> None:
-        self.open = 0
+        self.unsettled = 0
         self.parents = parents
         for parent in parents:
-            parent.open += 1
+            parent.unsettled += 1
 
     def drained(self) -> None:
         release(self.parents)
@@ -181,7 +181,7 @@ class Tick(Tree):
     __slots__ = ("collector",)
 
     def __init__(self, collector: BoltCollector) -> None:
-        self.open = 1
+        self.unsettled = 1
         self.collector = collector
 
     def drained(self) -> None:
@@ -189,20 +189,20 @@ class Tick(Tree):
 
 
 @laid_out
-class TakenBack(NoTree):
+class RolledBack(NoTree):
     """The tree of tuples that a bolt holds though theirs were taken back: what is emitted for them must not count."""
 
     __slots__ = ()
 
 
-TAKEN_BACK = TakenBack()
+ROLLED_BACK = RolledBack()
 
 
 def release(trees: Iterable[Tree]) -> None:
     """Close one place in each of `trees`; only the slot's own thread may do it, for it may drain them."""
     for tree in trees:
-        tree.open -= 1
-        if not tree.open:
+        tree.unsettled -= 1
+        if not tree.unsettled:
             tree.drained()
 
 

@@ -13,7 +13,7 @@ from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.components import load_component
 from pystorm_spark.runtime.durable.committed_ids import CommittedIds
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows
-from pystorm_spark.runtime.durable.held_outcomes import HeldOutcomes
+from pystorm_spark.runtime.durable.uncommitted import UncommittedOutcomes
 from pystorm_spark.runtime.frames import TupleBuffer
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.router import Port, Route, Subscription
@@ -57,10 +57,12 @@ class Wiring:
         component = load_component(id_, components[id_])
         conf = self._plan.confs[id_]
         if isinstance(component, Spout):
-            return SpoutTask(task_id, id_, conf, self._slot_context, component, self._rng, self._held_outcomes(id_))
+            return SpoutTask(
+                task_id, id_, conf, self._slot_context, component, self._rng, self._uncommitted_outcomes(id_)
+            )
         return BoltTask(task_id, id_, conf, self._slot_context, component)
 
-    def _held_outcomes(self, spout_id: str) -> HeldOutcomes | None:
+    def _uncommitted_outcomes(self, spout_id: str) -> UncommittedOutcomes | None:
         if spout_id not in self._plan.committed_spouts:
             return None
         conf = self._plan.conf
@@ -68,7 +70,7 @@ class Wiring:
         is_fed = isinstance(self._plan.specs[spout_id].component, BatchSpout)
         made = CommittedRows() if is_fed else CommittedIds(spout_id, self._slot_context.codec)
         ids = self._committed_ids.setdefault(spout_id, made)
-        return HeldOutcomes(ids, is_exactly_once, conf["topology.max.replays"])
+        return UncommittedOutcomes(ids, is_exactly_once, conf["topology.max.replays"])
 
     def _context(self, task: Task) -> TopologyContext:
         plan = self._plan

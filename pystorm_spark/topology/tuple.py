@@ -55,9 +55,9 @@ class Tree:
     closes the tuple's own; whoever brings `open` to zero calls `drained`.
     """
 
-    __slots__ = ("open",)
+    __slots__ = ("unsettled",)
 
-    open: int
+    unsettled: int
 
     def drained(self) -> None:
         """Every tuple of this part has been acked."""
@@ -83,7 +83,7 @@ class NoTree(Tree):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.open = 0
+        self.unsettled = 0
 
 
 SETTLED = NoTree()  # the tree of a tuple that has been acked or failed

@@ -22,7 +22,7 @@ class Answering:
     def __init__(self, schedule):
         self.scheduler = Scheduler(schedule, [answers_module])
         self.plan, self.arrivals = SimpleNamespace(slot_of={7: 1}), self
-        self.clock, self.resting = self.scheduler, False
+        self.clock, self.quiescing = self.scheduler, False
         self.epoch = 1
         self.outbox, self.made, self.delivered = [], 0, []
         self.answers = {}  # {(epoch, job, number): what each who asked was answered}

@@ -17,10 +17,10 @@ from pystorm_spark.core import CORE
 from pystorm_spark.runtime import arrivals, spout_collector
 from pystorm_spark.runtime.codec import arrow_rows
 from pystorm_spark.runtime.codec.codec import ValueCodec
-from pystorm_spark.runtime.durable import held_outcomes
+from pystorm_spark.runtime.durable import uncommitted
 from pystorm_spark.runtime.frames import AckBuffer
 from pystorm_spark.runtime.rotating import RotatingMap
-from pystorm_spark.runtime.trees import TAKEN_BACK, new_root
+from pystorm_spark.runtime.trees import ROLLED_BACK, new_root
 from pystorm_spark.state.key_value import KeyValueState
 from pystorm_spark.topology.tuple import SETTLED, new_tuple
 
@@ -89,14 +89,14 @@ class Scenes:
     def root(self, leaves=False):
         root = new_root(self.source, next(self.ids), 0.5, self.source.pending.newest)
         self.source.pending.newest[root] = None
-        root.open = 1
+        root.unsettled = 1
         if leaves:
             self.source.track(root)
         return root
 
     def branch(self):
         branch = self.outbox.enter(2**63 + next(self.ids), HOME, 77)
-        branch.open = 1
+        branch.unsettled = 1
         self.outbox._acks.setdefault(HOME, AckBuffer(HOME))
         return branch
 
@@ -144,8 +144,8 @@ class Scenes:
     def emit_to_nobody(self):
         return self._emit([1], self.root(), stream="unheard")
 
-    def emit_of_what_was_taken_back(self):
-        return self._emit([NEAR, 1], TAKEN_BACK)
+    def emit_anchored_to_a_rolled_back_tuple(self):
+        return self._emit([NEAR, 1], ROLLED_BACK)
 
     def emit_of_what_is_settled(self):
         return self._emit([NEAR, 1], SETTLED)
@@ -199,7 +199,7 @@ class Scenes:
 
     def ack_of_one_of_two(self):
         call = self.ack_of_a_root()
-        call.args[0]._tree.open = 2
+        call.args[0]._tree.unsettled = 2
         return call
 
     def _spout_emit(self, values, stream="default"):
@@ -227,16 +227,16 @@ class Scenes:
         root, ledger = self.root(leaves=True), self.source._ledger
         entry = ledger._entries.newest[root.root_id]
         args = [root.root_id, entry.edges ^ edges]
-        return Call(self.source, "part_acked", args, [self.source, root, ledger, ledger._entries, entry])
+        return Call(self.source, "subtree_acked", args, [self.source, root, ledger, ledger._entries, entry])
 
-    def part_acked(self):
+    def subtree_acked(self):
         return self._part_acked(1)
 
     def last_part_acked(self):
         return self._part_acked(0)
 
     def part_acked_of_what_is_unknown(self):
-        return Call(self.source, "part_acked", [1, 1], [self.source])
+        return Call(self.source, "subtree_acked", [1, 1], [self.source])
 
     def next_batch(self):
         self.last.inbox[:] = [self.tuple(self.root())]
@@ -257,7 +257,7 @@ class Scenes:
 
     def read(self):
         roots = [self.root(), self.root()]
-        return Call(held_outcomes, "_read", [roots], [roots[1]])
+        return Call(uncommitted, "_read", [roots], [roots[1]])
 
     def texts(self):
         return Call(arrow_rows, "_texts", [memoryview(array("i", [0, 1, 3])), "aé".encode()], [])
@@ -296,7 +296,7 @@ def wrongs():
 def faults(call):
     """All that can be wrong with a call, as functions that make it so and give what mends it."""
     for number, each in enumerate(call.objects):
-        if each in (TAKEN_BACK, SETTLED):
+        if each in (ROLLED_BACK, SETTLED):
             continue  # of all tests
         for name in slots_of(each):
             for wrong in wrongs():

@@ -253,7 +253,7 @@ def test_tuples_and_acks_come_to_the_other_tasks_of_the_slot(behind):
 
 def test_what_the_queue_has_no_room_for_stays_packed(behind):
     assert behind.slow.waiting() < BACKLOG + MOST_POLLED + 1024
-    (lane,) = behind.behind.arrivals._held
+    (lane,) = behind.behind.arrivals._backlogged
     tuples = sum(len(decode(frame.payload, ValueCodec()).rows) for frame in lane.frames)
     came = len(behind.slow.bolt.seen) + behind.slow.waiting() + tuples
     assert came == behind.spout("flood", 0).emitted + behind.spout("flood", 1).emitted
@@ -290,7 +290,7 @@ def test_the_slot_is_woken_when_the_bolt_has_nothing_left_but_what_is_held(behin
 def test_a_reset_drops_what_is_held(behind):
     behind.behind.reset()
     assert behind.behind.inbox_bytes() == 0
-    assert behind.behind.arrivals.held() == set()
+    assert behind.behind.arrivals.backlogged() == set()
 
 
 def test_an_inbox_below_its_limit_holds_back_nobody(behind):

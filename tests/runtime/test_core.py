@@ -181,7 +181,7 @@ def test_an_anchor_that_is_acked_while_the_task_is_chosen_is_refused():
     tree = first.held[0]._tree
     with pytest.raises(EmitError, match="already acked or failed"):
         first.collector.emit([Meddling(first)], anchors=first.held[0])
-    assert (tree.open, [task.waiting() for task in mesh.slots[0].bolts]) == (0, [0] * (1 + TASKS))
+    assert (tree.unsettled, [task.waiting() for task in mesh.slots[0].bolts]) == (0, [0] * (1 + TASKS))
 
 
 def test_the_log_says_which_core_runs(caplog):

@@ -11,7 +11,7 @@ import pytest
 from pystorm_spark.core import CORE
 from pystorm_spark.runtime.acker import AckEntry
 from pystorm_spark.runtime.router import Port
-from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED, Branch, Root
+from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, Branch, Root
 from pystorm_spark.topology.tuple import SETTLED, Tuple
 
 from .scenes import RAISING, SCENES, Scenes, made_wrongly
@@ -26,7 +26,7 @@ ROUNDS = 3
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
 UNPACKED = {"fill", "rows"}  # Python itself leaks a dict where `zip(*columns, strict=True)` gets no iterable
 CALLS = 30  # that succeed, in a round
-LASTING = [None, True, False, SETTLED, UNTRACKED, TAKEN_BACK, Tuple, Root, Branch, AckEntry]
+LASTING = [None, True, False, SETTLED, UNTRACKED, ROLLED_BACK, Tuple, Root, Branch, AckEntry]
 
 
 def changed(objects, call):

@@ -18,10 +18,10 @@ from pystorm_spark.core import CORE
 from pystorm_spark.runtime import arrivals, spout_collector
 from pystorm_spark.runtime.codec import arrow_rows
 from pystorm_spark.runtime.codec.codec import ValueCodec
-from pystorm_spark.runtime.durable import held_outcomes
+from pystorm_spark.runtime.durable import uncommitted
 from pystorm_spark.runtime.durable.committed_ids import CommittedIds
-from pystorm_spark.runtime.durable.held_outcomes import HeldOutcomes
-from pystorm_spark.runtime.trees import TAKEN_BACK, UNTRACKED
+from pystorm_spark.runtime.durable.uncommitted import UncommittedOutcomes
+from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED
 from pystorm_spark.state.key_value import KeyValueState
 
 from .slots import TIMEOUT_SECS, CountingRandom
@@ -84,7 +84,7 @@ class Actors:
         self.tasks = [task for slot in self.mesh.slots for task in slot.bolts if task.component_id != "__acker"]
         self.source = self.mesh.task("source")
         self.state = KeyValueState(ValueCodec())
-        UNTRACKED.open = TAKEN_BACK.open = 0  # these trees are those of all stages
+        UNTRACKED.unsettled = ROLLED_BACK.unsettled = 0  # these trees are those of all stages
         self._begin()
 
     def _begin(self):
@@ -167,8 +167,8 @@ class Actors:
             self.mesh.move()
         slot._open_short_way()
 
-    def take_back_(self, number):
-        self.mesh.slots[number % 2]._take_back_held()
+    def roll_back_(self, number):
+        self.mesh.slots[number % 2]._roll_back_held()
 
     def hold_(self, number, which):
         task = self.task(number)
@@ -180,7 +180,7 @@ class Actors:
         self.mesh.clock.now += number * TIMEOUT_SECS / 4
 
     def begin_exactly_once_(self):
-        self.source.held = HeldOutcomes(CommittedIds("source", self.source.slot_context.codec), True, 2)
+        self.source.uncommitted = UncommittedOutcomes(CommittedIds("source", self.source.slot_context.codec), True, 2)
         self.source.collector._plainly = False
 
     def close_short_way_(self, number):
@@ -190,11 +190,11 @@ class Actors:
         roots = self.roots()
         return self.source.track(roots[number % len(roots)]) if roots else None
 
-    def part_acked(self, number, edges, is_last):
+    def subtree_acked(self, number, edges, is_last):
         left = list(self.source._left)
         root = left[number % len(left)] if left else 1
         entry = self.source._ledger._entries.get(root)
-        return self.source.part_acked(root, entry.edges if entry and is_last else edges)
+        return self.source.subtree_acked(root, entry.edges if entry and is_last else edges)
 
     def send(self, number, which, values):
         task = self.task(number)
@@ -220,7 +220,7 @@ class Actors:
         return arrivals._fill(task.inbox, origin, rows, anchors, task.slot_context.outbox)
 
     def read(self, number, others):
-        return held_outcomes._read([*self.roots()[:number], *others])
+        return uncommitted._read([*self.roots()[:number], *others])
 
     def texts(self, pieces, ends, kind, wrong):
         data = b"".join(piece.encode("utf-8", "surrogatepass") for piece in pieces)
@@ -267,13 +267,13 @@ EMITS = [
 ]
 OTHERS = [
     call("fail_", SMALL, SMALL),
-    call("take_back_", SMALL),
+    call("roll_back_", SMALL),
     call("hold_", SMALL, SMALL),
     call("wait_", SMALL),
     call("begin_exactly_once_"),
     call("close_short_way_", SMALL),
     call("track", SMALL),
-    call("part_acked", SMALL, IDS, st.booleans()),
+    call("subtree_acked", SMALL, IDS, st.booleans()),
     call("send", SMALL, SMALL, PAIR),
     call("next_batch", SMALL, SMALL, st.sampled_from([(), (), (), (1,)])),
     call("fill", SMALL, st.lists(PAIR, max_size=5), st.lists(COLUMN, max_size=3), SMALL),

@@ -15,10 +15,10 @@ import pytest
 from pystorm_spark.core import CORE
 from pystorm_spark.runtime.codec import arrow_rows
 from pystorm_spark.runtime.codec.codec import ValueCodec
-from pystorm_spark.runtime.durable import held_outcomes
+from pystorm_spark.runtime.durable import uncommitted
 from pystorm_spark.runtime.durable.committed_ids import CommittedIds
-from pystorm_spark.runtime.durable.held_outcomes import HeldOutcomes
-from pystorm_spark.runtime.trees import TAKEN_BACK
+from pystorm_spark.runtime.durable.uncommitted import UncommittedOutcomes
+from pystorm_spark.runtime.trees import ROLLED_BACK
 from pystorm_spark.state.key_value import KeyValueState
 
 from .scenes import FAR, RAISING, SCENES, Scenes
@@ -120,7 +120,7 @@ def test_a_key_may_go_before_its_port_is_read():
 def test_a_route_may_be_replaced_while_a_message_is_looked_up():
     scenes = Scenes()
     scenes.emitter._plainly = False
-    scenes.source.held = HeldOutcomes(CommittedIds("source", scenes.slot_context.codec), True, None)
+    scenes.source.uncommitted = UncommittedOutcomes(CommittedIds("source", scenes.slot_context.codec), True, None)
     kept = []
 
     def replace():
@@ -147,12 +147,12 @@ def test_a_buffer_may_be_sealed_while_a_tree_gets_its_id():
     assert (buffer.rows, buffer.counts) == ([[FAR, 1]], [1])
 
 
-def emit_while_taken_back(key):
+def emit_while_rolled_back(key):
     scenes = Scenes()
     tup = scenes.tuple(scenes.root())
     scenes.collector.held[tup] = 0.0
-    chosen = scenes.collector.emit([Meddling(key, [scenes.first.take_back_held]), 1], anchors=tup)
-    assert tup._tree is TAKEN_BACK
+    chosen = scenes.collector.emit([Meddling(key, [scenes.first.roll_back_held]), 1], anchors=tup)
+    assert tup._tree is ROLLED_BACK
     scenes.first._stale.clear()
     return (
         chosen,
@@ -162,10 +162,10 @@ def emit_while_taken_back(key):
 
 
 @pytest.mark.parametrize("key", range(6))
-def test_what_is_taken_back_while_its_task_is_chosen_is_dropped(key):
+def test_an_emit_is_dropped_if_its_anchor_is_rolled_back_while_its_task_is_chosen(key):
     with python_alone():
-        expected = drawn(emit_while_taken_back(key))
-    chosen, inboxes, (emitted, _) = emitted_now = emit_while_taken_back(key)
+        expected = drawn(emit_while_rolled_back(key))
+    chosen, inboxes, (emitted, _) = emitted_now = emit_while_rolled_back(key)
     assert (len(chosen), inboxes, emitted) == (1, [[], [], []], 0)
     assert drawn(emitted_now) == expected
 
@@ -204,7 +204,7 @@ def test_columns_may_become_shorter_while_their_rows_are_made():
 def test_roots_may_become_fewer_while_they_are_read():
     scenes = Scenes()
     roots = [scenes.root() for _ in range(500)]
-    ids, _ = collected_meanwhile(held_outcomes._read, roots, roots)
+    ids, _ = collected_meanwhile(uncommitted._read, roots, roots)
     assert len(ids) in (1, 500)
 
 
@@ -228,7 +228,7 @@ def test_every_compiled_function_has_a_scene():
 LONG_WAYS = {
     "emit_to_all_tasks",
     "emit_to_nobody",
-    "emit_of_what_was_taken_back",
+    "emit_anchored_to_a_rolled_back_tuple",
     "emit_numbered",
     *RAISING,
 }  # of the numbered ones one row

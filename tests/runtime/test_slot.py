@@ -931,7 +931,7 @@ def test_calls_of_user_code_are_told_before_they_are_made():
     assert ("bolt", "untold") not in calls
 
 
-# Resting.
+# Quiescing.
 
 
 class HearsOfRest(ScriptedSpout):
@@ -957,13 +957,13 @@ def test_spouts_can_be_told_to_rest_without_a_turn():
 def test_what_a_thread_emits_begins_when_the_slot_rests_no_more():
     mesh = web_mesh(slots=1)
     (slot,) = mesh.slots
-    slot.resting = True
+    slot.quiescing = True
     thread = Thread(target=mesh.spout().emit, args=("root", mesh.tasks("bolt")[0]), kwargs={"message_id": "id"})
     thread.start()
     thread.join()
     mesh.settle()
     assert mesh.bolt().seen == []
-    slot.resting = False
+    slot.quiescing = False
     mesh.settle()
     assert mesh.bolt().seen == ["root"]
 
@@ -971,11 +971,11 @@ def test_what_a_thread_emits_begins_when_the_slot_rests_no_more():
 def test_a_slot_is_woken_for_what_threads_have_emitted_while_it_rested():
     mesh = web_mesh(slots=1)
     (slot,) = mesh.slots
-    slot.resting = True
+    slot.quiescing = True
     slot.slot_context.post_beginning(lambda: None)
     woken = []
     slot.on_wake(lambda: woken.append(True))
-    slot.resting = False
+    slot.quiescing = False
     assert woken
 
 

@@ -207,7 +207,7 @@ class SlotMachine(RuleBasedStateMachine):
         for slot in self.mesh.slots:
             counted = self.mesh.open_by_part(slot)
             for part in {*counted, *map(slot.outbox.branches.get, slot.outbox.branches)} - {UNTRACKED}:
-                assert part.open == counted[part] > 0
+                assert part.unsettled == counted[part] > 0
 
     def teardown(self):
         self.calm_down()

@@ -26,7 +26,7 @@ class Post:
         """A part into which one tuple has come along `edge`."""
         branch = Branch(root_id, HOME, self.outbox)
         branch.edge ^= edge
-        branch.open += 1
+        branch.unsettled += 1
         self.outbox.branches.put(root_id, branch)
         return branch
 
@@ -44,8 +44,8 @@ NOTHING = ([], [], [])
 
 
 def close(tree):
-    tree.open -= 1
-    if not tree.open:
+    tree.unsettled -= 1
+    if not tree.unsettled:
         tree.drained()
 
 
@@ -61,7 +61,7 @@ def test_a_drained_branch_sends_home_the_edge_it_came_along():
 def test_a_branch_sends_nothing_before_its_last_tuple_is_acked():
     post = Post()
     branch = post.branch(7, 0b01)
-    branch.open += 1
+    branch.unsettled += 1
     close(branch)
     assert post.sent() == NOTHING
     close(branch)
@@ -87,7 +87,7 @@ def test_a_drained_branch_is_forgotten():
 def test_a_failed_branch_tells_so_once_and_never_acks():
     post = Post()
     branch = post.branch(7, 0b01)
-    branch.open += 1
+    branch.unsettled += 1
     branch.fail()
     branch.fail()
     close(branch)
@@ -121,9 +121,9 @@ def test_a_branch_knows_its_root_and_its_home():
 def test_a_branch_whose_drain_comes_late_waits_for_what_a_frame_has_brought_meanwhile():
     post = Post()
     branch = post.branch(7, 0b01)
-    branch.open -= 1  # by another thread, which posts the drain
+    branch.unsettled -= 1  # by another thread, which posts the drain
     branch.edge ^= 0b10
-    branch.open += 1
+    branch.unsettled += 1
     branch.drained()
     assert post.sent() == NOTHING
     close(branch)
@@ -141,7 +141,7 @@ def test_a_branch_sends_its_edges_home_once_however_often_it_is_drained():
 def test_a_branch_that_drains_after_it_expired_leaves_the_later_one_in_its_place():
     post = Post()
     early, late = post.branch(7, 0b01), post.branch(7, 0b10)
-    early.open -= 1
+    early.unsettled -= 1
     early.drained()
     assert post.outbox.branches.get(7) is late
 
@@ -150,7 +150,7 @@ def test_a_joint_keeps_every_parent_open_until_all_its_tuples_are_acked():
     post = Post()
     one, two = post.branch(1, 0b01), post.branch(2, 0b10)
     joint = join([one, two])
-    joint.open += 2
+    joint.unsettled += 2
     close(one)
     close(two)
     close(joint)
@@ -163,9 +163,9 @@ def test_a_joint_that_drains_first_leaves_its_parents_open():
     post = Post()
     one, two = post.branch(1, 0b01), post.branch(2, 0b10)
     joint = join([one, two])
-    joint.open += 1
+    joint.unsettled += 1
     close(joint)
-    assert (one.open, two.open, post.sent()) == (1, 1, NOTHING)
+    assert (one.unsettled, two.unsettled, post.sent()) == (1, 1, NOTHING)
 
 
 def test_a_joint_fails_and_resets_all_its_parents():
@@ -186,13 +186,13 @@ def test_a_joint_of_joints_holds_one_place_in_each_tree():
     one, two, three = (post.branch(number, number) for number in (1, 2, 3))
     joint = join([join([one, two]), join([two, three]), one])
     assert joint.members() == (one, two, three)
-    assert (one.open, two.open, three.open) == (3, 4, 3)
+    assert (one.unsettled, two.unsettled, three.unsettled) == (3, 4, 3)
 
 
 def test_anchors_of_one_tree_need_no_joint():
     branch = Post().branch(1, 0b01)
     assert join([branch, branch]) is branch
-    assert branch.open == 1
+    assert branch.unsettled == 1
 
 
 def test_untracked_anchors_add_nothing():
@@ -208,12 +208,12 @@ def test_any_joints_settled_in_any_order_give_back_every_place(groups, rng):
     branches = [post.branch(number + 1, 1 << number) for number in range(4)]
     trees = [join([branches[number] for number in group]) for group in groups]
     for tree in trees:
-        tree.open += 1
+        tree.unsettled += 1
     places = [*branches, *trees]
     rng.shuffle(places)
     for place in places:
         close(place)
-    assert [branch.open for branch in branches] == [0, 0, 0, 0]
+    assert [branch.unsettled for branch in branches] == [0, 0, 0, 0]
     assert sorted(post.sent()[0]) == [(1, 1), (2, 2), (3, 4), (4, 8)]
 
 
@@ -230,12 +230,12 @@ def emitted(*targets, mesh=None):
 
 def test_a_root_counts_its_tuples_and_has_no_id_while_it_stays_in_its_slot():
     _, root = emitted(0)
-    assert (root.open, root.root_id) == (1, 0)
+    assert (root.unsettled, root.root_id) == (1, 0)
 
 
 def test_a_root_has_an_id_once_a_tuple_leaves_the_slot():
     _, root = emitted(0, 1)
-    assert root.open == 1
+    assert root.unsettled == 1
     assert root.root_id != 0
 
 

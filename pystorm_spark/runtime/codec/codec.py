@@ -24,11 +24,11 @@ from pystorm_spark.runtime.codec.extension import type_name
 from pystorm_spark.runtime.codec.pickling import CLASS_BY_VALUE, CloudPickling, NoPickling
 from pystorm_spark.runtime.codec.values import ATOMS, Lowering, nested_unpack
 
-FORMAT_VERSION = 1
+FRAME_FORMAT_VERSION = 1
 COMPARED_BY_VALUE = (str, int, float, bytes, tuple)  # whatever subclass of them a value is
 TUPLES, ACKS, RUNS = 1, 2, 3
 PREFIX = struct.Struct("<BI")  # format version, crc32
-ADDRESS = struct.Struct("<Bq")  # kind, target task
+FRAME_ADDRESS = struct.Struct("<Bq")  # kind, target task
 TUPLES_HEAD = struct.Struct("<qIIQQ")  # source task, bytes of the stream's name, rows, bytes of counts, anchors
 ACKS_HEAD = struct.Struct("<QQQQ")  # acked, failed and reset roots, bytes of why they failed
 
@@ -224,7 +224,7 @@ def encode_acks(
 def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
     """The frame in `payload`; a `SerializationError` unless it is whole and of this format version."""
     body = _Body(_opened(payload))
-    kind, target = body.fields(ADDRESS)
+    kind, target = body.fields(FRAME_ADDRESS)
     if kind in (TUPLES, RUNS):
         return _tuple_frame(target, body, values, in_runs=kind == RUNS)
     if kind == ACKS:
@@ -233,8 +233,8 @@ def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
 
 
 def _sealed(kind: int, target: int, parts: Iterable[Buffer | array[int]]) -> bytes:
-    body = b"".join((ADDRESS.pack(kind, target), *parts))
-    return PREFIX.pack(FORMAT_VERSION, zlib.crc32(body)) + body
+    body = b"".join((FRAME_ADDRESS.pack(kind, target), *parts))
+    return PREFIX.pack(FRAME_FORMAT_VERSION, zlib.crc32(body)) + body
 
 
 def _opened(payload: Buffer) -> memoryview:
@@ -249,8 +249,8 @@ def _opened(payload: Buffer) -> memoryview:
 def _check_version(payload: Buffer) -> None:
     if len(payload) < PREFIX.size:
         raise SerializationError(f"a frame of {len(payload)} bytes is too short to be one")
-    if payload[0] != FORMAT_VERSION:
-        raise SerializationError(f"a frame has format version {payload[0]}; this is version {FORMAT_VERSION}")
+    if payload[0] != FRAME_FORMAT_VERSION:
+        raise SerializationError(f"a frame has format version {payload[0]}; this is version {FRAME_FORMAT_VERSION}")
 
 
 class _Body:

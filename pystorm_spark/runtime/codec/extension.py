@@ -13,7 +13,7 @@ Restorer = Callable[[Unpack, bytes], object]
 
 
 class Ext(IntEnum):
-    """The extension types on the wire: never change or reuse a number without raising `codec.FORMAT_VERSION`."""
+    """The extension types on the wire: never change or reuse a number without raising `codec.FRAME_FORMAT_VERSION`."""
 
     INT = 1
     TUPLE = 2

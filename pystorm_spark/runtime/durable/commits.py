@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pystorm_spark.errors import StormError, in_words, shown
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.durable.held_outcomes import DeadLetter, HeldOutcomes
+from pystorm_spark.runtime.durable.uncommitted import DeadLetter, UncommittedOutcomes
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
@@ -52,13 +52,13 @@ class Commits:
 
     def __init__(self, plan: Plan, tasks: Mapping[int, Task]) -> None:
         self._bolts: dict[TaskKey, tuple[BoltTask, CommittedBolt]] = {}
-        self._spouts: dict[TaskKey, tuple[SpoutTask, HeldOutcomes]] = {}
+        self._spouts: dict[TaskKey, tuple[SpoutTask, UncommittedOutcomes]] = {}
         for task in tasks.values():
             key = TaskKey(task.component_id, plan.tasks[task.component_id].index(task.task_id))
             if isinstance(task, BoltTask) and task.committed is not None:
                 self._bolts[key] = task, task.committed
-            elif isinstance(task, SpoutTask) and task.held is not None:
-                self._spouts[key] = task, task.held
+            elif isinstance(task, SpoutTask) and task.uncommitted is not None:
+                self._spouts[key] = task, task.uncommitted
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
 
     def tasks(self) -> list[TaskKey]:
@@ -77,13 +77,15 @@ class Commits:
 
     def restore_ids(self, acked: Mapping[str, Iterable[bytes]]) -> None:
         """Give every spout the message ids that are committed: a slot has started, and another task may emit them."""
-        for component, ids in {component: held.ids for (component, _), (_, held) in self._spouts.items()}.items():
+        # The tasks of a spout share their ids: restore them once.
+        by_spout = {component: outcomes.ids for (component, _), (_, outcomes) in self._spouts.items()}
+        for component, ids in by_spout.items():
             ids.restore(acked.get(component, ()))
 
     def is_wanted(self) -> bool:
         """Whether there is something to commit."""
-        held = any(len(held) for _, held in self._spouts.values())
-        return held or any(committed.has_changed() for _, committed in self._bolts.values())
+        has_outcomes = any(len(outcomes) for _, outcomes in self._spouts.values())
+        return has_outcomes or any(committed.has_changed() for _, committed in self._bolts.values())
 
     def is_urgent(self) -> bool:
         """Whether a commit should not wait: spouts will soon have no room for more."""
@@ -91,7 +93,7 @@ class Commits:
 
     def is_broken(self) -> bool:
         """Whether a root has failed and takes all that is not committed back with it."""
-        return any(held.is_broken for _, held in self._spouts.values())
+        return any(outcomes.is_broken for _, outcomes in self._spouts.values())
 
     def in_flight(self) -> int:
         """How many roots are neither complete nor failed, and bolts that may yet change what was taken back."""
@@ -100,9 +102,9 @@ class Commits:
 
     def mark(self) -> None:
         """Whatever is complete now is acked by the commit that begins; in all slots before any slot prepares."""
-        for spout, held in self._spouts.values():
+        for spout, outcomes in self._spouts.values():
             spout.tell_outcomes()
-            held.mark()
+            outcomes.mark()
 
     def prepare(self, txid: int, is_full: bool) -> Prepared:
         """What has changed since the last commit, or all there is; raises what a bolt raises."""
@@ -115,7 +117,9 @@ class Commits:
             if isinstance(committed, DurableBolt):
                 schemas[key.component] = committed.schema_version
         letters = [
-            Letter(key.component, letter) for key, (_, held) in self._spouts.items() for letter in held.letters()
+            Letter(key.component, letter)
+            for key, (_, outcomes) in self._spouts.items()
+            for letter in outcomes.letters()
         ]
         return Prepared(sections, schemas, self._acked() if self.is_exactly_once else {}, letters)
 
@@ -123,9 +127,9 @@ class Commits:
         """The message ids that the commit acks; with those of a spout in the place of its first task here."""
         acked: dict[TaskKey, bytes] = {}
         for component in self.spouts():
-            tasks = {key: held for key, (_, held) in self._spouts.items() if key.component == component}
-            first, held = next(iter(tasks.items()))  # they share what is known of the spout
-            section = held.ids.section([id_ for held in tasks.values() for id_ in held.marked_ids()])
+            tasks = {key: outcomes for key, (_, outcomes) in self._spouts.items() if key.component == component}
+            first, outcomes = next(iter(tasks.items()))  # the tasks of a spout share their ids
+            section = outcomes.ids.section([id_ for each in tasks.values() for id_ in each.marked_ids()])
             if section is not None:
                 acked[first] = section
         return acked
@@ -134,9 +138,8 @@ class Commits:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
         for bolt, committed in self._bolts.values():
             bolt.guard(committed.commit, "pre_commit", txid)
-        acked = [
-            (spout, held.commit(txid)) for spout, held in self._spouts.values()
-        ]  # all are known before any is told
+        # Release the outcomes of all spouts before the first one hears of them.
+        acked = [(spout, outcomes.release(txid)) for spout, outcomes in self._spouts.values()]
         for spout, outcomes in acked:
             spout.tell_acked(outcomes)
 

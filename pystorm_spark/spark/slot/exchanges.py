@@ -139,7 +139,7 @@ class Exchanges:
         """
         now = self._now()
         since = now - self._answered_at
-        if since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since and not self._slot.resting:
+        if since < HOLD_SECS and self._worked_secs > BUSY_SHARE * since and not self._slot.quiescing:
             return HOLD_STEP_SECS
         return LINGER_STEP_SECS if now - self._brought_at < LINGER_SECS else 0.0
 

@@ -19,7 +19,7 @@ from pystorm_spark.errors import SerializationError, StormError, in_words
 from pystorm_spark.runtime.codec.arrow_rows import ArrowRows
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows, RowId
-from pystorm_spark.runtime.durable.held_outcomes import BLAMELESS
+from pystorm_spark.runtime.durable.uncommitted import BLAMELESS
 from pystorm_spark.runtime.spout_collector import emit_numbered
 from pystorm_spark.spark.slot.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector

@@ -21,7 +21,7 @@ class RowTasks:
         self._bolts: dict[int, KeepingBolt] = {}
         for task_id, task in slot.tasks.items():
             if isinstance(task, SpoutTask) and isinstance(task.spout, FedSpout):
-                committed = task.held.ids if task.held is not None else CommittedRows()
+                committed = task.uncommitted.ids if task.uncommitted is not None else CommittedRows()
                 assert isinstance(committed, CommittedRows)
                 task.spout.connect(tell, task.forget_pending, committed)
                 self._spouts[task_id] = task.spout

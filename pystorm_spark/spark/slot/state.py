@@ -79,7 +79,7 @@ class SlotState:
 
     def rest(self, txid: int, asked: int) -> None:
         """Begin nothing new; done when nothing is in flight."""
-        self._slot.resting = True
+        self._slot.quiescing = True
         self._draining = asked
         self.look()
 
@@ -119,7 +119,7 @@ class SlotState:
         """The commit is durable."""
         self._committed = txid
         self._side.settle()
-        self._slot.resting = False
+        self._slot.quiescing = False
         self._commits.commit(txid)
         self._told_wanted = self._told_urgent = False
         self._merger.submit(self._merge)

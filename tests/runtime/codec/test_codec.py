@@ -60,7 +60,7 @@ PAYLOADS = [
 
 def resealed(body):
     """A payload whose checksum holds, whatever `body` is."""
-    return struct.pack("<BI", codec.FORMAT_VERSION, zlib.crc32(body)) + body
+    return struct.pack("<BI", codec.FRAME_FORMAT_VERSION, zlib.crc32(body)) + body
 
 
 def tuples_body(source=2, name=b"s", rows=0, counts=b"", anchors=0, rest=b"", counts_size=None, name_size=None, kind=1):

@@ -153,5 +153,5 @@ def test_a_busy_slot_that_rests_for_a_commit_answers_at_once(exchanges, clock):
     exchanges.take_in(1, 1, 0, [])
     clock.advance(0.1)
     exchanges.note_work(0.1)
-    exchanges._slot.resting = True
+    exchanges._slot.quiescing = True
     assert exchanges.held_secs() == 0

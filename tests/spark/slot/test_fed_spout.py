@@ -6,7 +6,7 @@ from pystorm_spark import LocalCluster, TopologyBuilder
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows
-from pystorm_spark.runtime.durable.held_outcomes import IN_FLIGHT
+from pystorm_spark.runtime.durable.uncommitted import IN_FLIGHT
 from pystorm_spark.runtime.pending_limit import QUEUED
 from pystorm_spark.spark.slot.fed_spout import Chunk, FedSpout
 from pystorm_spark.testing import RecordingCollector

@@ -65,11 +65,11 @@ def test_what_activate_and_deactivate_emit_waits_until_the_slot_goes_on(active):
     bolt.ack_all()
     mesh.settle()
     seen = len(bolt.seen)
-    slot.resting = True
+    slot.quiescing = True
     slot.set_active(active)
     mesh.settle()
     assert (len(spout.pending), bolt.seen[seen:]) == (0, [])
-    slot.resting = False
+    slot.quiescing = False
     mesh.settle()
     assert bolt.seen[seen:] == ["activate" if active else "deactivate"]
 
@@ -79,10 +79,10 @@ def test_what_waited_comes_before_what_is_emitted_later():
     (slot,), bolt = mesh.slots, mesh.bolt()
     mesh.spout().emit("first", message_id="first")
     mesh.settle()
-    slot.resting = True
+    slot.quiescing = True
     slot.set_active(False)
     bolt.seen.clear()
-    slot.resting = False
+    slot.quiescing = False
     bolt.ack("first")
     mesh.task("spout").tell_outcomes()  # as a commit does it, before the slot is turned again
     mesh.settle()
@@ -93,9 +93,9 @@ def test_what_a_bolt_has_a_spout_emit_during_a_turn_waits_too():
     mesh = line(Lends(), Borrows())
     (slot,), bolt = mesh.slots, mesh.bolt()
     mesh.spout().emit("borrow", message_id="borrow")
-    slot.resting = True
+    slot.quiescing = True
     mesh.settle()
     assert bolt.seen == ["borrow"]
-    slot.resting = False
+    slot.quiescing = False
     mesh.settle()
     assert bolt.seen == ["borrow", "borrowed"]

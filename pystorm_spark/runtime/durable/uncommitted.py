@@ -1,4 +1,4 @@
-"""Internal. HeldOutcomes: what a spout hears after the next commit, for its trees may have changed durable state."""
+"""Internal. UncommittedOutcomes: the outcomes of roots that wait for the next commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pystorm_spark.runtime.trees import Root
 IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
 BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that are no fault of the message, and do not count
 MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
-MOST_HELD = 1 << 20  # roots of one spout task, if it has no limit of its own
+MOST_UNCOMMITTED = 1 << 20  # roots of one spout task, if it has no limit of its own
 
 
 class DeadLetter(NamedTuple):
@@ -59,7 +59,7 @@ def _read(roots: list[Root]) -> tuple[list[Any], list[float]]:
     return [root.message_id for root in roots], [root.emitted_at for root in roots]
 
 
-class HeldOutcomes:
+class UncommittedOutcomes:
     """The roots of one spout task that are complete and wait for a commit.
 
     A commit takes what was marked before the states were prepared: what a tree has changed is then part of it. With
@@ -139,7 +139,7 @@ class HeldOutcomes:
         """What the commit that begins gives up."""
         return self._letters
 
-    def commit(self, txid: int) -> Outcomes:
+    def release(self, txid: int) -> Outcomes:
         """What was marked is committed; the roots that are acked by it."""
         acked, self._marked = self._marked, Outcomes()
         self._letters = []
