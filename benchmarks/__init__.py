@@ -1,6 +1,6 @@
-"""What the engine costs, one question a file.
+"""The benchmarks: one question per file.
 
-`python -m benchmarks` asks them all, `python -m benchmarks.word_count` asks one. Every figure is taken through the
-public API of `LocalCluster` or `SparkCluster`, beside something to compare it with in the same run. Each run is noted
-in `runs/`; `--write` keeps the results in `results/` and puts their tables into `docs/performance.md`.
+`python -m benchmarks` runs all of them, `python -m benchmarks.word_count` runs one. Each uses the public API of
+`LocalCluster` or `SparkCluster`, and measures a baseline in the same run. Each run is noted in `runs/`; `--write` keeps
+the results in `results/` and writes their tables into `docs/performance.md`.
 """

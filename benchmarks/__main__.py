@@ -1,4 +1,4 @@
-"""Asks every question, or those named, each in its own process: `python -m benchmarks word_count spark_latency`."""
+"""Runs all benchmarks, or those named, each in its own process: `python -m benchmarks word_count spark_latency`."""
 
 import argparse
 import subprocess
@@ -31,7 +31,7 @@ SPARK = (
     "dataframe_spout",
     "run_batch",
 )
-# Only when named: all others together take a quarter of an hour, and peers must be installed first.
+# Run only when named: the others take a quarter of an hour together, and the peers must be installed first.
 LONG = ("latency_stages", "spark_slow_bolt", "spark_curves", "scale_model", "spark_peers")
 NAMES = (*LOCAL, *SPARK, *LONG)
 
@@ -45,11 +45,11 @@ def main():
     asked = parser.parse_args()
     unknown = set(asked.names) - set(NAMES)
     if unknown:
-        parser.error(f"no benchmark is named {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+        parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}; known are {', '.join(NAMES)}")
     options = [f"--{option}" for option in ("write", "quick") if getattr(asked, option)]
     failed = [name for name in asked.names or (*LOCAL, *SPARK) if _ask(name, options)]
     if failed:
-        sys.exit(f"no answer from {', '.join(failed)}")
+        sys.exit(f"these benchmarks failed: {', '.join(failed)}")
 
 
 def _ask(name, options):

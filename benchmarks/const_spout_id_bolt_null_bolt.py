@@ -1,4 +1,4 @@
-"""How many roots a second go through a bolt that passes them on, anchored, to one that acks them?"""
+"""How many roots a second go from a spout through a bolt that re-emits them to one that acks them?"""
 
 from benchmarks import meter, report, workload
 from benchmarks.components import ConstSpout, DevNullBolt, IdBolt

@@ -1,4 +1,4 @@
-"""How many roots a second does a spout emit and see acked when nobody listens?"""
+"""How many roots a second does a spout emit and see acked without a subscriber?"""
 
 from benchmarks import workload
 from benchmarks.components import NumberingSpout

@@ -1,4 +1,4 @@
-"""What does the compiled core save?"""
+"""How much CPU does the compiled core save?"""
 
 import os
 import random
@@ -21,10 +21,9 @@ from pystorm_spark.topology.config import resolve
 ROUNDS = 9
 TURNS = 4  # of each slot between two exchanges of frames
 METHOD = (
-    f"{ROUNDS} rounds of {SLICE_SECS} s slices, of a process with the compiled core and of one without it in turn; the "
-    "garbage collector is on. *Two slots* are in one process, each with one task of every component, and their frames "
-    "are carried by hand: half of the words cross. Medians, with the quartiles in brackets; a ratio is that of two "
-    "slices that follow one another."
+    f"{ROUNDS} rounds of {SLICE_SECS} s slices, alternating a process with the compiled core and one without it; the "
+    "garbage collector is on. *Two slots* run in one process, with one task of each component in each; the benchmark "
+    "carries their frames, and half of the words cross. Each ratio compares two consecutive slices."
 )
 
 

@@ -1,4 +1,4 @@
-"""How many rows a second does a DataFrameSpout emit, beside a Python spout that emits the same rows?"""
+"""How many rows a second does a DataFrameSpout emit, compared with a Python spout?"""
 
 import itertools
 import os
@@ -34,13 +34,13 @@ JVMS = {"Spark": {}, "`SparkCluster()`": JVM_SETTINGS}
 
 def method(first_secs, rounds, secs, batch_rows):
     return (
-        f"{rounds} rounds after {first_secs:g} s of each topology that do not count, in which the JVM compiles what "
-        f"reads rows; each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up, all topologies in turn; by the clock on "
-        f"the wall, on `local[{CORES}]`; {TASKS} tasks of each component, every tuple tracked. Spark reads the rows "
-        f"from Parquet files, in batches of {batch_rows:,}; a Python spout has them in memory. The JVM has Spark's own "
-        "settings, or those of a session that `SparkCluster()` makes. The ratio is that of the two in one round. "
-        "*Spark alone* is the rows a second of the same stream with Python workers that only count them, "
-        f"{ALONE_BATCHES} batches right before. Medians, with the quartiles in brackets."
+        f"{rounds} rounds, all topologies in turn, each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up. Each "
+        f"topology first runs for {first_secs:g} s, which do not count: the JVM compiles the code that reads rows. "
+        f"Wall clock, `local[{CORES}]`, {TASKS} tasks of each component, every tuple tracked. Spark reads Parquet "
+        f"files in batches of {batch_rows:,} rows; the Python spout holds its rows in memory. *JVM of*: the JVM has "
+        "Spark's defaults, or the settings of a session that `SparkCluster()` makes. Each ratio compares the two spouts of "
+        f"one round. *Spark alone*: the same stream with Python workers that only count rows, {ALONE_BATCHES} batches "
+        "right before."
     )
 
 

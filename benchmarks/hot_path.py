@@ -1,4 +1,4 @@
-"""What does each step on the way of a tuple cost?"""
+"""What does each step of a tuple cost?"""
 
 from dataclasses import asdict
 
@@ -12,15 +12,15 @@ MEASURED_SECS = 0.1
 HOP, PAIR = "spout → null", "spout → id → null"
 METHOD = (
     f"{ROUNDS} rounds of {MEASURED_SECS} s slices of every topology in turn, with the reference between; the garbage "
-    "collector is on. Each cost is scaled by the references around it, so that a slow moment does not count for more. "
-    "Medians, with the quartiles in brackets; *more* is the difference of the medians."
+    "collector is on. Each cost is scaled by the reference slices around it, to cancel changes of the machine's speed. "
+    "*Extra* is the difference of the medians."
 )
 
 
 def measure():
     costs = _costs(_topologies())
     rows = [_row(label, base, costs) for label, (_, base, _) in _topologies().items()]
-    table = report.Table(["", "ns of CPU a root", "more", "than"], rows)
+    table = report.Table(["", "ns of CPU a root", "extra", "compared with"], rows)
     figures = {label: asdict(Spread.of(ns)) for label, ns in costs.items()}
     return report.Result("hot_path", report.first_line(__doc__), METHOD, [table], figures)
 

@@ -1,4 +1,4 @@
-"""How many rows of two streams are joined in a second, each result anchored to both of its rows?
+"""How many rows a second are joined from two streams, each result anchored to both of its rows?
 
 Orders and payments go to the bolt `join` by their number; the first to come waits, unacked, for the other.
 """

@@ -1,4 +1,4 @@
-"""Where is a sentence on Spark from the time it is due to its ack, when 1,000 are due every second?"""
+"""How long is a sentence in each stage on Spark, from its due time to its ack, at 1,000 sentences/s?"""
 
 import statistics
 import time
@@ -18,7 +18,7 @@ TASKS = 2
 ROUNDS, WARM_UP_SECS, SECS = 4, 3.0, 5.0
 QUICK_ROUNDS, QUICK_SECS = 2, 2.0
 # {variant: (settings of a slot's answers, whether Spark's workers spare their modules)}
-AS_IT_WAS, AS_IT_IS = "as it was", "as it is"
+AS_IT_WAS, AS_IT_IS = "before", "now"
 VARIANTS = {AS_IT_WAS: ({"LINGER_SECS": 0.0}, False), AS_IT_IS: ({}, True)}
 PICTURE = report.PAGE.parent / "latency-stages.svg"
 
@@ -26,13 +26,12 @@ PICTURE = report.PAGE.parent / "latency-stages.svg"
 def method(rounds, secs):
     return (
         f"{rounds} rounds of {secs:g} s of the word count at {RATE:,} sentences/s after {WARM_UP_SECS:g} s of warm-up, "
-        f"of the engine *{AS_IT_IS}* and of one *{AS_IT_WAS}*, in turn in one session: there slots answer an exchange "
-        "before they have worked through what it brought, and Spark's Python workers collect garbage among all modules "
-        "after each task. Stages are those of sentences of which words were counted in the other slot; "
-        "each begins where the one above it ends. What happens to a frame is noted once a frame, in the slot and in "
-        "Spark's Python workers; that a shuffle is written is what Spark says of its stage, to the millisecond. "
-        "Percentiles are over all sentences of all rounds, the ratio is that of the medians of a round, with the "
-        "quartiles in brackets."
+        f"alternating in one session the engine *{AS_IT_IS}* and *{AS_IT_WAS}*: before, slots answered an exchange "
+        "before they had processed the tuples it brought, and Spark's Python workers collected garbage among all "
+        "modules after each task. Only sentences with words counted in the other slot are shown; each stage begins "
+        "where the one above it ends. Probes record each frame in the slots and in Spark's Python workers; Spark "
+        "reports the end of a shuffle write to the millisecond. Percentiles cover all sentences of all rounds; the "
+        "ratio compares the medians of a round."
     )
 
 
@@ -122,7 +121,7 @@ def _stages(figures):
     complete = figures["complete"]["mean"]
     rows = [[stage, *_shown(spent), f"{spent['mean'] / complete:.0%}"] for stage, spent in figures["stages"].items()]
     rows.append(["complete", *_shown(figures["complete"]), ""])
-    return report.Table(["until it is", "p50", "p99", "mean", "share"], rows)
+    return report.Table(["until", "p50", "p99", "mean", "share"], rows)
 
 
 def _shown(spent):

@@ -21,9 +21,9 @@ SLICE_SECS = 0.2
 ROUNDS = 15
 CONF = {"topology.max.spout.pending": 5000, "topology.message.timeout.secs": 600}
 METHOD = (
-    f"{ROUNDS} rounds of {SLICE_SECS} s slices after {WARM_UP_SECS} s of warm-up, engine and reference in turn; rates "
-    "by seconds of CPU; `topology.max.spout.pending` 5000; medians, with the quartiles in brackets. A bar is judged "
-    "with the garbage collector on, as users have it; the reference always runs with it off."
+    f"{ROUNDS} rounds of {SLICE_SECS} s slices after {WARM_UP_SECS} s of warm-up, alternating engine and reference; "
+    "rates per second of CPU; `topology.max.spout.pending` 5000. The bar applies to the ratio with the garbage "
+    "collector on. The reference always runs with it off."
 )
 SPOUT = "spout"  # the id of the one spout of every topology here
 

@@ -1,4 +1,7 @@
-"""All results that are kept as one HTML page with charts, which needs nothing else: `python -m benchmarks.page`."""
+"""Writes `results/*.json` into `docs/performance.md`, and as one HTML page with charts that needs no other file.
+
+Run it as `python -m benchmarks.page`.
+"""
 
 import json
 import re
@@ -9,13 +12,13 @@ from benchmarks.__main__ import NAMES
 from benchmarks.machine import ROOT, described
 
 PAGE = report.RESULTS / "index.html"
-# What can be compared across results: the figure of the workloads, and that of the peers.
+# The figures that results share: one of the workloads, one of the peers.
 WORKLOADS, PEERS = "tuples_per_s", "words_per_s"
 ENGINE = "pystorm-spark"
 PANELS = {
-    WORKLOADS: "tuples in a second of CPU, at saturation",
+    WORKLOADS: "tuples per second of CPU, at saturation",
     "cpu_secs_per_million": "seconds of CPU for a million tuples",
-    "peak_rss_mib": "peak of resident memory, MiB",
+    "peak_rss_mib": "peak resident memory, MiB",
 }
 FIGURE = re.compile(r"\+?([\d,]+(?:\.\d+)?)( k\b)?")
 STYLE = """
@@ -53,13 +56,19 @@ svg .quartiles { stroke: var(--ink); stroke-width: 1.5; }
 """
 
 
+NOTE = "Figures are medians, with the quartiles in brackets. docs/performance.md says how to read them."
+
+
 def main():
-    PAGE.write_text(html(kept_results(report.RESULTS)), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)} is made")
+    results = kept_results(report.RESULTS)
+    for name, kept in results.items():
+        report.put(name, kept)
+    PAGE.write_text(html(results), encoding="utf-8")
+    print(f"wrote {report.PAGE.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
 
 
 def kept_results(folder):
-    """{name: what was kept}, in the order of the benchmarks."""
+    """Return {name: kept result}, in the order of the benchmarks."""
     found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
     order = {name: number for number, name in enumerate(NAMES)}
     return {name: found[name] for name in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
@@ -67,7 +76,7 @@ def kept_results(folder):
 
 def html(results):
     links = " ".join(f'<a href="#{name}">{name}</a>' for name in results)
-    parts = [f"<h1>Benchmarks</h1>\n<nav>{links}</nav>", *_overview(results)]
+    parts = [f"<h1>Benchmarks</h1>\n<nav>{links}</nav>\n<p>{NOTE}</p>", *_overview(results)]
     parts += [_section(name, kept) for name, kept in results.items()]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -79,7 +88,7 @@ def html(results):
 
 
 def _overview(results):
-    """What is best seen side by side."""
+    """Yield charts that compare several results."""
     figures = {name: kept["figures"] for name, kept in results.items()}
     beside = [found for found in figures.values() if PEERS in found]
     if beside:  # the last one has the most peers
@@ -94,28 +103,26 @@ def _overview(results):
 
 
 def _beside_peers(words_per_s, bars):
-    """The engine first, then the others, the quickest first."""
+    """Draw the engine first, then the others, fastest first."""
     engine, *others = sorted(words_per_s, key=lambda name: (not name.startswith(ENGINE), -words_per_s[name]["median"]))
     marks = {name: bar * words_per_s[name]["median"] for name, bar in bars.items() if bar and name in words_per_s}
     drawn = charts.bars({name: words_per_s[name] for name in (engine, *others)}, "words/s", engine, marks)
-    noted = (
-        "<p>Dashed: the engine. The strokes are the bars: what it should reach beside that peer.</p>" if marks else ""
-    )
-    return f"<h2>The word count on Spark beside its peers</h2>\n{drawn}\n{noted}"
+    noted = "<p>Dashed: the engine. Strokes: its target for that peer.</p>" if marks else ""
+    return f"<h2>The word count on Spark, compared with its peers</h2>\n{drawn}\n{noted}"
 
 
 def _section(name, kept):
     parts = [f'<h2 id="{name}">{_text(kept["question"])}</h2>']
-    parts += [_table(**table) for table in kept.get("tables", ())]  # of older results only the figures were kept
-    parts += [charts.line(**chart) for chart in kept.get("charts", ())]
-    parts += [f"<h3>{_text(each['title'])}</h3>\n{each['svg']}" for each in kept.get("pictures", ())]
+    parts += [_table(**table) for table in kept["tables"]]
+    parts += [charts.line(**chart) for chart in kept["charts"]]
+    parts += [f"<h3>{_text(each['title'])}</h3>\n{each['svg']}" for each in kept["pictures"]]
     parts += [f"<p>{_text(paragraph)}</p>" for paragraph in kept["method"].split("\n\n")]
     parts += [f"<p>Measured on {_text(described(kept['environment']))}.</p>"]
     return "\n".join(parts)
 
 
 def _text(markdown):
-    """The little of Markdown that results use."""
+    """Render the Markdown that results use: code and emphasis."""
     coded = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(markdown))
     return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", coded)
 
@@ -130,13 +137,13 @@ def _table(columns, rows):
 
 
 def _tallest(cells):
-    """The largest figure of a column, or 0 where there is nothing to compare."""
+    """Return the largest figure of a column, or 0 if it has fewer than two."""
     found = [number for number in map(figure, cells) if number is not None]
     return max(found) if len(found) > 1 else 0
 
 
 def _cell(text, tallest):
-    """With a bar below its figure, as long as the figure is large in its column."""
+    """Render a cell, with a bar below its figure in proportion to the largest of its column."""
     judged = ' class="missed"' if text.endswith("MISSED") else ' class="met"' if text.endswith(": met") else ""
     number = figure(text)
     drawn = ""
@@ -146,7 +153,7 @@ def _cell(text, tallest):
 
 
 def figure(text):
-    """The number that a cell begins with, or None."""
+    """Return the number that a cell begins with, or None."""
     match = FIGURE.match(text)
     return match and float(match[1].replace(",", "")) * (1000 if match[2] else 1)
 

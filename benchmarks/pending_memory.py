@@ -1,4 +1,4 @@
-"""How many bytes does a pending root take, when a million of them wait for their acks?"""
+"""How many bytes does a pending root take, with a million of them pending?"""
 
 import gc
 import time
@@ -19,8 +19,9 @@ ENGINE = str(Path(pystorm_spark.__file__).parent)
 BOLTS = {"the bolt lets the tuple go": ForgetfulBolt, "the bolt keeps the tuple": HoardingBolt}
 METHOD = (
     f"{ROOTS:,} roots, each with a string of 15 characters and an int as message id, and a bolt that never acks; each "
-    "figure in a process of its own. *Resident* is the growth of the process, and is judged; *engine* and *values* "
-    f"are what `tracemalloc` saw allocated by the package, and by the spout and the bolt, with {TRACED:,} roots."
+    "figure in a new process. *Resident* is the growth of the process; the bar applies to it. *Engine* and *values* "
+    f"are the memory that `tracemalloc` attributes to the package, and to the spout and the bolt, with {TRACED:,} "
+    "roots."
 )
 
 

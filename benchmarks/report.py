@@ -1,10 +1,15 @@
-"""Results: printed as tables, kept as JSON, and put between the markers of `docs/performance.md`."""
+"""Results: printed as tables, kept as JSON, and written between the markers of `docs/performance.md`.
+
+`results/*.json` is the only source of the figures on that page: it holds the tables as well as the bare figures, so
+`python -m benchmarks.page` can write the page again without measuring.
+"""
 
 import argparse
 import inspect
 import json
 import math
 import re
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +21,7 @@ from benchmarks.machine import ROOT, described, environment
 RESULTS = ROOT / "benchmarks" / "results"
 RUNS = ROOT / "benchmarks" / "runs"  # of this machine only
 PAGE = ROOT / "docs" / "performance.md"
+WIDTH = 120  # of a line of prose on the page
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A line over labels, drawn on the page only."""
+    """A line over labels, drawn on both pages but not printed."""
 
     title: str
     labels: Sequence[str]
@@ -57,14 +63,11 @@ class Chart:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing that stands in a file of its own beside the page."""
+    """A drawing in a file beside the page."""
 
     title: str
     path: Path
     svg: str
-
-    def as_markdown(self):
-        return f"![{self.title}]({self.path.name})"
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,6 @@ class Result:
     def as_text(self):
         return "\n\n".join([self.question, *[table.as_text() for table in self.tables], self.method])
 
-    def as_markdown(self):
-        return "\n\n".join(
-            [*[part.as_markdown() for part in (*self.tables, *self.charts, *self.pictures)], self.method]
-        )
-
     def note(self):
         """Keep the figures of this run beside those of earlier ones, to compare while tuning."""
         self._keep(RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{self.name}.json")
@@ -100,17 +98,36 @@ class Result:
             "figures": self.figures,
             "tables": [asdict(table) for table in self.tables],
             "charts": [asdict(chart) for chart in self.charts],
-            "pictures": [{"title": picture.title, "svg": picture.svg} for picture in self.pictures],
+            "pictures": [
+                {"title": picture.title, "file": picture.path.name, "svg": picture.svg} for picture in self.pictures
+            ],
         }
+        kept = _rounded(kept)
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(_rounded(kept), indent=1, ensure_ascii=False) + "\n")
+        path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return kept
 
     def write(self):
-        """Keep the figures, and put the tables into the page."""
-        self._keep(RESULTS / f"{self.name}.json")
+        """Keep the figures, and write the tables into the page."""
+        kept = self._keep(RESULTS / f"{self.name}.json")
         for picture in self.pictures:
             picture.path.write_text(picture.svg, encoding="utf-8")
-        _put(self.name, f"{self.as_markdown()}\n\nMeasured on {described(self.environment)}.")
+        put(self.name, kept)
+
+
+def as_markdown(kept):
+    """What the page says of a kept result."""
+    drawn = [
+        *[Table(**table).as_markdown() for table in kept["tables"]],
+        *[Chart(**chart).as_markdown() for chart in kept["charts"]],
+        *[f"![{picture['title']}]({picture['file']})" for picture in kept["pictures"]],
+    ]
+    told = [*kept["method"].split("\n\n"), f"Measured on {described(kept['environment'])}."]
+    return "\n\n".join([*drawn, *map(_wrapped, told)])
+
+
+def _wrapped(paragraph):
+    return textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def compared(name, docstring, unit, rows):
@@ -122,7 +139,7 @@ def compared(name, docstring, unit, rows):
 
 
 def joined(first, second):
-    """Two answers to one question."""
+    """Join two results that answer one question."""
     return replace(
         first,
         method=f"{first.method}\n\n{second.method}",
@@ -148,7 +165,7 @@ def first_line(docstring):
 
 
 def rate(spread):
-    """Thousands in a second, with the quartiles."""
+    """Format thousands per second, with the quartiles."""
     return f"{spread.median / 1000:,.0f} k ({spread.low / 1000:,.0f}–{spread.high / 1000:,.0f})"
 
 
@@ -161,7 +178,7 @@ def millis(spread):
 
 
 def fine_millis(spread):
-    """For what may take less than one."""
+    """Format times that may be below a millisecond."""
     return f"{spread.median:,.2f} ms ({spread.low:,.2f}–{spread.high:,.2f})"
 
 
@@ -170,7 +187,7 @@ def verdict(met, bar):
 
 
 def answer(measure):
-    """The command line of one benchmark; those on Spark can be quick, the others are."""
+    """Run the command line of one benchmark; `--quick` changes only those that accept it."""
     parser = argparse.ArgumentParser()
     add_options(parser)
     asked = parser.parse_args()
@@ -181,33 +198,33 @@ def answer(measure):
 def add_options(parser):
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--write", action="store_true", help="keep the results, and rewrite docs/performance.md")
-    group.add_argument("--quick", action="store_true", help="take few samples, only to see that it works")
+    group.add_argument("--quick", action="store_true", help="take few samples, to check that it runs")
 
 
 def tell(result, write):
-    """Print the result and note it in `runs/`; with `write` put it into the page, too."""
+    """Print the result and note it in `runs/`; with `write`, write it into the page too."""
     print(f"{result.as_text()}\n\n{described(result.environment)}\n", flush=True)
     result.note()
     if write:
         result.write()
 
 
-def _put(name, text):
-    """Replace what stands between the markers of `name`."""
+def put(name, kept):
+    """Replace the text between the markers of `name` on the page."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     page, found = re.subn(
         f"{re.escape(begin)}.*?{re.escape(end)}",
-        lambda match: f"{begin}\n{text}\n{end}",
-        PAGE.read_text(),
+        lambda match: f"{begin}\n{as_markdown(kept)}\n{end}",
+        PAGE.read_text(encoding="utf-8"),
         flags=re.DOTALL,
     )
     if found != 1:
         raise ValueError(f"{PAGE} must have one place between {begin!r} and {end!r}, it has {found}")
-    PAGE.write_text(page)
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def _rounded(value):
-    """Four digits are more than the machine is good for."""
+    """Round to four digits: the noise of the machine is larger."""
     if isinstance(value, float):
         return float(f"{value:.4g}") if math.isfinite(value) else str(value)  # JSON knows no infinity
     if isinstance(value, Mapping):

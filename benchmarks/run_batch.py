@@ -1,4 +1,4 @@
-"""What does a row cost in a bounded run, beside the same bolts on a stream?"""
+"""What does a row cost in a bounded run, compared with the same bolts on a stream?"""
 
 import time
 from dataclasses import asdict, dataclass
@@ -28,12 +28,11 @@ class Cost:
 
 def method(rounds, secs, rows):
     return (
-        f"{rounds} rounds after one that does not count, each of {secs:g} s of the word count on a stream from a "
-        f"Python spout after {WARM_UP_SECS:g} s of warm-up, then of `run_batch` over {rows:,} sentences in "
-        f"{PARTITIONS} partitions, which Spark makes itself, with the same bolts and slots; the ratio is that of "
-        f"the two in one round. On `local[{CORES}]`. A run is charged less what one over a single row takes right "
-        "before: that is the start and the end of its slots, shown by itself. CPU is that of all processes: the "
-        "driver, the JVM, Spark's Python workers, the slots. Medians, with the quartiles in brackets."
+        f"{rounds} rounds after one that does not count: {secs:g} s of the word count on a stream from a Python spout "
+        f"after {WARM_UP_SECS:g} s of warm-up, then `run_batch` over {rows:,} sentences in {PARTITIONS} partitions, "
+        f"which Spark generates, with the same bolts and slots. On `local[{CORES}]`. Each ratio compares the two of "
+        "one round. A run over a single row right before measures the start and the end of the slots; it is subtracted "
+        "and shown separately. CPU counts all processes: the driver, the JVM, Spark's Python workers, the slots."
     )
 
 

@@ -1,4 +1,4 @@
-"""How do rate and latency on Spark change with many slots, and what is the first limit?"""
+"""How do rate and latency on Spark change with many slots, and which limit comes first?"""
 
 import math
 import os
@@ -43,13 +43,13 @@ def method(rounds, secs):
     return (
         f"Each number of slots is a topology of its own on `local[{CORES}]`: {rounds} chains of {EXCHANGES} empty "
         f"exchanges, then {secs:g} s in which a spout in each slot emits to a bolt in every slot, {RATE} roots/s in "
-        "all. CPU is that of Spark alone, by the clocks of its threads: the driver is the JVM without its task threads "
-        "and the Python process that holds it, in empty chains; tasks are those threads and the Python workers, in the "
-        f"others. {', '.join(map(str, FITTED))} slots are fitted, by the squares of the "
-        f"relative errors; {' and '.join(map(str, CHECKED))} are not, and show how far the model can be trusted: "
-        "there one slot is killed, too. Medians. A tuple's CPU is what exchanges leave of the cores, by the words a "
-        f"second of the word count with {', '.join(map(str, FITTED))} slots. Frames are sealed and taken in by one "
-        f"process, with {', '.join(map(str, ROWS))} words each."
+        "all. CPU counts Spark only, by its thread clocks: *driver* is the JVM without its task threads, and the "
+        "Python process that holds it, in empty chains; *one task* is a task thread and its Python worker, in loaded "
+        f"ones. The model is fitted to {', '.join(map(str, FITTED))} slots, by the squares of the relative errors. "
+        f"{' and '.join(map(str, CHECKED))} slots test the model, and one slot is killed there. Medians. The CPU of a "
+        "tuple follows from the cores that exchanges leave free, and the words/s of the word count with "
+        f"{', '.join(map(str, FITTED))} slots. One process seals and takes in frames, with "
+        f"{', '.join(map(str, ROWS))} words each."
     )
 
 
@@ -272,7 +272,7 @@ def _parts_table(model):
         ["a frame, sealed and taken in", f"{1e6 * model.frame_secs:.0f} µs", ""],
         ["a beat and a lease, at the driver", "", f"{1e6 * model.beat_secs:.0f} µs"],
     ]
-    return report.Table(["CPU", "fixed", "more"], rows)
+    return report.Table(["CPU", "fixed", "added"], rows)
 
 
 def _read_out(model):
@@ -287,7 +287,7 @@ def _read_out(model):
         "blocks of an exchange": [f"{each * each:,}" for each in slots],
         "order to a task": [_kb(model.order_bytes.at(each)) for each in slots],
         "manifest of a commit": [_kb(model.manifest_bytes.at(each)) for each in slots],
-        "driver's core for beats and leases": [f"{model.control_share(each):.1%}" for each in slots],
+        "driver's CPU for beats and leases": [f"{model.control_share(each):.1%}" for each in slots],
     }
     return report.Table(
         ["slots", *[f"{each:,}" for each in slots]], [[label, *cells] for label, cells in lines.items()]

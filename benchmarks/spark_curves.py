@@ -24,12 +24,12 @@ WARM_UP_SECS, SECS, QUICK_SECS = 1.5, 2.0, 1.0
 def method(secs, pending):
     return (
         f"Each point is a topology of its own: {secs:g} s after {WARM_UP_SECS:g} s of warm-up, in one session on "
-        f"`local[{CORES}]`, so more slots than {CORES} share the cores. Unless said otherwise {TASKS} slots, {TASKS} "
-        f"tasks of each component, `topology.max.spout.pending` {pending:,}. Slots and load: the word count; with "
-        "more slots it has as many tasks of each. Hops: bolts that pass a tuple on, each time to another slot; the "
-        f"latency is at {LOW_RATE} tuples/s, the rate at saturation. Bytes: one hop to another slot, at most "
-        f"{IN_FLIGHT_BYTES >> 20} MiB pending at each spout task. Latency is from the time a tuple was due; *falls "
-        "behind*: half of the tuples had not even been emitted at the end."
+        f"`local[{CORES}]`, so more slots than {CORES} share the cores. Defaults: {TASKS} slots, {TASKS} tasks of each "
+        f"component, `topology.max.spout.pending` {pending:,}. Slots and load: the word count, with one task of each "
+        "component per slot. Hops: bolts that pass a tuple on, each time to another slot; p50 at "
+        f"{LOW_RATE} tuples/s, the rate at saturation. Bytes: one hop to another slot, at most "
+        f"{IN_FLIGHT_BYTES >> 20} MiB pending at each spout task. Latency counts from the due time of a tuple; *falls "
+        "behind*: the spout had not emitted half of the tuples by the end."
     )
 
 

@@ -1,4 +1,4 @@
-"""What does an exchange cost when there is nothing to exchange, beside a bare `partitionBy`?"""
+"""How long does an empty exchange take, compared with a bare `partitionBy`?"""
 
 import itertools
 import time
@@ -18,10 +18,10 @@ WARM_UP_ROUNDS, ROUNDS, QUICK_ROUNDS = 5, 15, 4
 
 def method(rounds):
     return (
-        f"{rounds} rounds after {WARM_UP_ROUNDS} that do not count, of one chain of {EXCHANGES} exchanges with "
-        f"{SLOTS} slots at rest, and one of {EXCHANGES} `partitionBy` stages over {SLOTS} empty partitions, in one "
-        "session. Milliseconds are those of a chain by its exchanges; medians, with the quartiles in brackets; the "
-        "ratio is taken in each round."
+        f"{rounds} rounds after {WARM_UP_ROUNDS} that do not count: one chain of {EXCHANGES} exchanges with "
+        f"{SLOTS} idle slots, and one of {EXCHANGES} `partitionBy` stages over {SLOTS} empty partitions, in one "
+        "session. Milliseconds are the time of a chain divided by its exchanges. Each ratio compares the two of one "
+        "round."
     )
 
 

@@ -20,8 +20,8 @@ MEDIAN_BAR, MOST_BAR = 2.0, 5.0  # seconds
 def method(kills):
     return (
         f"{kills} times `SIGKILL` to one of {SLOTS} slots in turn, {PAUSE_SECS:g} s after the last recovery, while a "
-        f"spout in each slot emits {RATE} tuples/s to a bolt in every slot. What counts is the first ack of a tuple "
-        "that was emitted after the signal: its tree has been in all slots, so the one that died is back."
+        f"spout in each slot emits {RATE} tuples/s to a bolt in every slot. A recovery ends with the first ack of a "
+        "tuple emitted after the signal: its tree has been in all slots."
     )
 
 

@@ -1,4 +1,4 @@
-"""How much does a bolt that takes 3 s for a tuple hold up a branch that has nothing to do with it?"""
+"""How much does a bolt that takes 3 s a tuple delay an independent branch?"""
 
 import time
 from dataclasses import asdict
@@ -22,10 +22,9 @@ PLACES = {"in a slot of its own": 3, "in a slot with fast tasks": 2}  # {where t
 def method(rounds, secs):
     return (
         f"{rounds} rounds of {secs:g} s of the fast branch alone, then beside the slow bolt, after {WARM_UP_SECS:g} s "
-        f"of warm-up. Fast: {RATE} tuples/s, {FAST_TASKS} spout and {FAST_TASKS} bolt tasks in two slots, every tuple "
-        f"goes from one to the other. Slow: `time.sleep({SLOW_SECS:g})` in `execute`, always busy. p95 is from the "
-        f"time a tuple was due to its ack; what was not emitted {GRACE_SECS:g} s after the round counts as never "
-        "acked. Medians over the rounds, with the quartiles in brackets."
+        f"of warm-up. Fast: {RATE} tuples/s, {FAST_TASKS} spout and {FAST_TASKS} bolt tasks in two slots; every tuple "
+        f"crosses to the other slot. Slow: `time.sleep({SLOW_SECS:g})` in `execute`, always busy. p95 counts from the "
+        f"due time of a tuple to its ack; a tuple not emitted {GRACE_SECS:g} s after the round counts as never acked."
     )
 
 

@@ -1,4 +1,4 @@
-"""What does it cost on Spark to keep the counts of a word count in a durable state?"""
+"""What does a durable state cost the word count on Spark?"""
 
 from benchmarks import meter, report, spark_rig
 from benchmarks.components import CountBolt, SentenceSpout, SplitBolt, StatefulCountBolt
@@ -17,10 +17,10 @@ QUICK_ROUNDS, QUICK_SECS = 2, 2.0
 def method(rounds, secs, pending):
     return (
         f"{rounds} rounds after one that does not count, each of {secs:g} s after {WARM_UP_SECS:g} s of warm-up, all "
-        f"topologies in turn; by the clock on the wall, on `local[{CORES}]`; {TASKS} tasks of each component, half of "
-        f"the words leave their slot; `topology.max.spout.pending` {pending:,}. States are committed to a folder of "
-        f"this machine every {COMMIT_MS / 1000:g} s. At the end the states held {WORDS} words for every sentence "
-        "acked. Medians, with the quartiles in brackets; the ratio is that of two topologies in one round."
+        f"topologies in turn; wall clock, `local[{CORES}]`, {TASKS} tasks of each component, half of "
+        f"the words leave their slot; `topology.max.spout.pending` {pending:,}. States are committed to a local folder "
+        f"every {COMMIT_MS / 1000:g} s. At the end the states held {WORDS} words for every acked sentence. Each ratio "
+        "compares two topologies of one round."
     )
 
 

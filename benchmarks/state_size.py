@@ -26,9 +26,9 @@ TASK = TaskKey("count", 0)
 
 def method(sizes):
     return (
-        f"{CHANGES} changed keys a commit, {COMMITS} commits at each size, all on a folder of this machine with fsync; "
-        f"medians. Restoring is reading, checking and unpacking {sizes[-1]:,} keys (text to int), against "
-        f"`pickle.load` of the same dict, in turn, the best of {RESTORES}."
+        f"{CHANGES} changed keys a commit, {COMMITS} commits at each size, to a local folder with fsync. *Restore* "
+        f"reads, checks and unpacks {sizes[-1]:,} keys (text to int); `pickle.load` reads the same dict, in turn, the "
+        f"best of {RESTORES}."
     )
 
 

@@ -1,4 +1,4 @@
-"""What does it cost to keep the counts of a word count in a durable state, in one process?"""
+"""What does a durable state cost the word count in one process?"""
 
 import tempfile
 
@@ -18,9 +18,9 @@ BARS = {"at-least-once": 0.75, "exactly-once": 0.6}
 
 def method(rounds):
     return (
-        f"{rounds} rounds of slices of {SLICE_SECS:g} s, all topologies in turn; rates by seconds of CPU, each divided "
-        "by that of the plain word count right before it. States are committed to a folder of this machine every "
-        f"{COMMIT_MS / 1000:g} s; spouts have no limit of pending tuples."
+        f"{rounds} rounds of {SLICE_SECS:g} s slices, all topologies in turn; rates per second of CPU, each divided by "
+        "that of the plain word count right before it. States are committed to a local folder every "
+        f"{COMMIT_MS / 1000:g} s; spouts have no pending limit."
     )
 
 
@@ -54,7 +54,7 @@ def compared(rates):
         judged = report.verdict(ratios.median >= bar, f"≥ {bar}") if bar else ""
         rows.append([label, report.rate(Spread.of(found)), report.ratio(ratios), judged])
         figures[label] = {"words/s": Spread.of(found).median, "ratio": ratios.median}
-    return report.Table(["state", "words/s", "to plain", "bar"], rows), figures
+    return report.Table(["state", "words/s", "relative to plain", "bar"], rows), figures
 
 
 if __name__ == "__main__":

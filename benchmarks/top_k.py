@@ -1,4 +1,4 @@
-"""How many words a second are counted in a sliding window of which the top words are told at every tick?
+"""How many words a second are counted in a sliding window that emits its top words at every tick?
 
 The words go to the tasks of `count` by fields grouping. At a tick each of them emits the top words of its last ticks,
 and `rank` merges them.

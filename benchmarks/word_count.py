@@ -1,4 +1,4 @@
-"""How many words a second are split from sentences and counted, every one of them anchored and acked?"""
+"""How many words a second are split from sentences and counted, all anchored and acked?"""
 
 from collections import Counter
 

@@ -61,13 +61,8 @@ QUICK = Plan(warm_up_secs=0.2, secs=0.5, paced_secs=0.5)
 
 def method(plan):
     return (
-        f"Median of {ROUNDS} rounds, each in a process of its own, with the quartiles in brackets. *Tuples/s*: what "
-        f"the spout emitted and saw acked in {plan.secs:g} s at saturation after {plan.warm_up_secs:g} s of warm-up, "
-        "by seconds of CPU; *CPU s/million* is the same turned round, the seconds of CPU for a million of them. "
-        "*p50* and *p99*: complete latency from the time a tuple was due, in a topology of its own that is offered "
-        f"half of what it can do, for {plan.paced_secs:g} s; what it can do is measured before, by the clock on the "
-        "wall, for a spout that notes latencies does less. *Peak RSS* is that of the whole process at saturation. The "
-        "answers of all topologies were held against a plain count."
+        f"Workload: {ROUNDS} rounds, each in a new process: {plan.secs:g} s at saturation after {plan.warm_up_secs:g} "
+        f"s of warm-up, then {plan.paced_secs:g} s at half load. A plain count confirmed the answers of every run."
     )
 
 

@@ -1,5 +1,6 @@
-"""The page of the benchmarks shows what is kept, and needs nothing from outside."""
+"""Both pages of the benchmarks show the kept results, and the HTML page needs no other file."""
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -50,7 +51,9 @@ class Reader(HTMLParser):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "RESULTS", tmp_path)
-    monkeypatch.setattr(report, "_put", lambda name, text: None)
+    monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
+    markers = [f"<!-- begin {name} -->\n<!-- end {name} -->\n" for name in ("yahoo", "join")]
+    report.PAGE.write_text("".join(markers), encoding="utf-8")
     table = report.Table(["", "rate", "bar"], [["a < b", "20 k (1–2)", "≥ 1: met"], ["c", "10 k", "≥ 9: MISSED"]])
     chart = report.Chart("ms, by size", ["1", "2"], [1.0, 2.5])
     figures = dict.fromkeys([*page.PANELS, "p50_ms", "p99_ms"], SPREAD)
@@ -100,3 +103,34 @@ def test_a_page_can_be_made_of_the_results_that_are_published():
     published = page.kept_results(report.RESULTS)
     assert published
     Reader(page.html(published))
+
+
+def test_a_result_is_written_between_its_markers(results):
+    text = report.PAGE.read_text(encoding="utf-8")
+    assert "| a < b | 20 k (1–2) | ≥ 1: met |" in text
+    assert "line [1.00, 2.50]" in text
+    assert "![in parts](parts.svg)" in text
+    assert "Measured on a fast one, 2 cores" in text
+
+
+def test_a_result_without_markers_is_refused(results):
+    with pytest.raises(ValueError, match="begin top_k"):
+        report.put("top_k", results["yahoo"])
+
+
+def test_prose_on_the_page_is_wrapped(results):
+    kept = {**results["yahoo"], "method": "word " * 100}
+    lines = report.as_markdown(kept).splitlines()
+    assert max(len(line) for line in lines if "word" in line) <= report.WIDTH
+
+
+def test_the_figures_in_the_documentation_are_those_that_are_kept():
+    published = page.kept_results(report.RESULTS)
+    blocks = dict(re.findall(r"<!-- begin (\w+) -->\n(.*?)\n<!-- end \1 -->", text_of_page(), re.DOTALL))
+    assert sorted(blocks) == sorted(published)
+    for name, kept in published.items():
+        assert blocks[name] == report.as_markdown(kept), f"run python -m benchmarks.page to write {name} again"
+
+
+def text_of_page():
+    return report.PAGE.read_text(encoding="utf-8")
