@@ -38,9 +38,9 @@ def method(first_secs, rounds, secs, batch_rows):
         f"topology first runs for {first_secs:g} s, which do not count: the JVM compiles the code that reads rows. "
         f"Wall clock, `local[{CORES}]`, {TASKS} tasks of each component, every tuple tracked. Spark reads Parquet "
         f"files in batches of {batch_rows:,} rows; the Python spout holds its rows in memory. *JVM of*: the JVM has "
-        "Spark's defaults, or the settings of a session that `SparkCluster()` makes. Each ratio compares the two of one "
-        f"round. *Spark alone*: the same stream with Python workers that only count rows, {ALONE_BATCHES} batches right "
-        "before."
+        "Spark's defaults, or the settings of a session that `SparkCluster()` makes. Each ratio compares the two "
+        f"of one round. *Spark alone*: the same stream with Python workers that only count rows, {ALONE_BATCHES} "
+        "batches right before."
     )
 
 
