@@ -15,7 +15,7 @@ BAR = 2
 PARTITIONS = 8
 ROUNDS, WARM_UP_SECS, SECS, ROWS = 4, 2.0, 6.0, 400_000
 QUICK_ROUNDS, QUICK_SECS, QUICK_ROWS = 2, 2.0, 20_000
-KINDS = {"CPU": "cpu", "clock on the wall": "wall"}
+KINDS = {"CPU": "cpu", "wall clock": "wall"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def measure(quick=False):
     figures["start, ms"] = asdict(start)
     tables = [
         report.Table(["a row", "stream", "`run_batch`", "ratio", "bar"], table_rows),
-        report.Table(["", "clock on the wall"], [["the start and the end alone", report.millis(start)]]),
+        report.Table(["", "wall clock"], [["the start and the end alone", report.millis(start)]]),
     ]
     told = method(rounds, secs, rows)
     return report.Result("run_batch", report.first_line(__doc__), told, tables, figures, (), environment)

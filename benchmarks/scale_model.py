@@ -279,7 +279,7 @@ def _read_out(model):
     slots = (FITTED[-1], *READ_OUT)
     lines = {
         "an exchange on a cluster": [_ms(model.exchange(each)) for each in slots],
-        "of it scheduling in the driver": [_ms(model.driver.at(each)) for each in slots],
+        "of which the driver schedules": [_ms(model.driver.at(each)) for each in slots],
         **{f"p50, {hops} hop{'s' * (hops > 1)}": [_ms(model.latency(each, hops)) for each in slots] for hops in HOPS},
         "tuples/s of a slot": [f"{model.slot_rate(each) / 1000:,.0f} k" for each in slots],
         "tuples/s of all": [f"{each * model.slot_rate(each) / 1e6:,.1f} M" for each in slots],
@@ -299,7 +299,7 @@ def _breaking(model):
         [what, f"{slots:,}" if math.isfinite(slots) else "more than a million"]
         for what, slots in model.breaking().items()
     ]
-    return report.Table(["what breaks, in this order", "slots"], rows)
+    return report.Table(["limits, in this order", "slots"], rows)
 
 
 def _ms(secs):
