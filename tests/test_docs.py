@@ -1,5 +1,6 @@
 """The documentation stays true: what it names exists, its links lead somewhere, its tables are those of the code."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pystorm_spark.runtime
 from tests.test_layers import BASE, MAY_IMPORT
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "pystorm_spark"
+INTERNALS = ROOT / "docs/internals.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+LINK_TARGET = re.compile(r"\]\([^)\s]+\)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(?:\w+::)?(test_\w+)")
 PLACE = re.compile(r"`((?:pystorm_spark|tests|examples|benchmarks|docs)/[\w/.-]*)`")
@@ -83,14 +87,52 @@ def test_each_of_the_forty_points_has_a_test_or_says_that_it_is_to_come():
         assert shown_by.startswith("comes with ") if here == "Not there yet." else TEST.search(shown_by)
 
 
-def test_the_way_of_a_tuple_is_that_of_the_runtime():
-    steps = rows_of(section(ROOT / "docs/architecture.md", "The way of a tuple"))
-    assert steps == rows_of(pystorm_spark.runtime.__doc__)[: len(steps)]
+def test_the_way_of_a_tuple_passes_all_files_of_the_map_of_the_runtime():
+    steps = rows_of(pystorm_spark.runtime.__doc__.split("\n\nBeside them")[0])[2:]
+    passed = {re.findall(r"\w+", file)[-2] for file, *_ in ways()["tuple"]}
     assert len(steps) > 5
+    assert {name for _, where, _ in steps for name in re.findall(r"\w+", where)} - passed == set()
+
+
+def ways():
+    """{way: its steps}, each (file, functions, what happens)."""
+    text = text_of(INTERNALS)
+    names = re.findall(r"^## The way of a (\w+)$", text, re.MULTILINE)
+    return {name: rows_of(section(INTERNALS, f"The way of a {name}"))[2:] for name in names}
+
+
+def test_what_internals_says_to_be_in_a_file_is_defined_there():
+    places = [place for steps in ways().values() for place in steps]
+    places += [(file, there, "") for _, file, there in rows_of(section(INTERNALS, "Where is it?"))[2:]]
+    assert len(places) > 80
+    for file, there, _ in places:
+        source = text_of(PACKAGE / file.strip("`"))
+        for name in re.findall(r"\w+", there):
+            assert re.search(rf"^ *(?:def|class) {name}\b", source, re.MULTILINE), f"{file} has no {name}"
+
+
+@pytest.mark.parametrize("way", ["tuple", "commit", "recovery", "row"])
+def test_a_way_says_how_often_it_changes_folders(way):
+    folders = [Path(file.strip("`")).parent for file, *_ in ways()[way]]
+    changes = sum(one != other for one, other in itertools.pairwise(folders))
+    assert f"{changes} changes of folder." in section(INTERNALS, f"The way of a {way}")
+
+
+def test_each_file_that_internals_names_exists():
+    named = set(re.findall(r"`([\w/]+(?:\.py|\.c|/))`", prose_of(INTERNALS)))
+    modules = {path.name for path in PACKAGE.rglob("*.py")}
+    assert [name for name in named - modules if not ((PACKAGE / name).exists() or (ROOT / name).exists())] == []
 
 
 def test_the_layers_shown_are_those_that_are_held():
-    _, _, *rows = rows_of(section(ROOT / "docs/architecture.md", "Layers"))
-    assert rows
-    for part, imports in rows:
-        assert set(re.findall(r"\w+", imports)) == MAY_IMPORT[part.strip("`")] - BASE
+    shown = {}
+    for parts, imports in rows_of(section(ROOT / "CONTRIBUTING.md", "Who may import whom"))[2:]:
+        shown.update(dict.fromkeys(re.findall(r"\w+", parts), set(re.findall(r"\w+", imports))))
+    assert shown == {part: imports - BASE for part, imports in MAY_IMPORT.items()}
+
+
+@every_page
+def test_a_line_of_prose_has_at_most_120_characters(page):
+    lines = prose_of(page).splitlines()
+    long = [line for line in lines if len(line) > 120 and not line.startswith(("|", "<!--"))]
+    assert [line for line in long if len(LINK_TARGET.sub("", line)) > 120] == []

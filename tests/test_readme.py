@@ -1,4 +1,4 @@
-"""The Python of README.md runs as it stands there, and prints what stands below it."""
+"""The Python of README.md runs as it stands there, and prints what stands below it; so does the first block locally."""
 
 import itertools
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -25,19 +25,36 @@ def programs(page):
 PROGRAMS = list(programs((ROOT / "README.md").read_text(encoding="utf-8")))
 
 
-def test_the_readme_begins_with_a_topology_and_its_output():
+def marked(number, code, output):
+    """A program as a parameter; what names the SparkCluster needs Spark."""
+    return pytest.param(code, output, marks=[pytest.mark.spark] if "SparkCluster" in code else [], id=str(number))
+
+
+def run(code, folder):
+    # A process of its own: whoever tries the README has its classes in `__main__`.
+    script = folder / "readme.py"
+    script.write_text(code, encoding="utf-8")
+    command = [sys.executable, "-W", "error", str(script)]
+    return subprocess.run(command, cwd=folder, env=ENV, capture_output=True, text=True, timeout=300)
+
+
+def test_the_readme_begins_with_a_topology_on_spark_and_its_output():
     code, output = PROGRAMS[0]
+    assert "with SparkCluster() as cluster" in code
     assert "submit_topology" in code
     assert output
 
 
-@pytest.mark.parametrize(("code", "output"), PROGRAMS, ids=range(len(PROGRAMS)))
+@pytest.mark.parametrize(("code", "output"), [marked(number, *each) for number, each in enumerate(PROGRAMS)])
 def test_a_program_of_the_readme_prints_what_stands_below_it(code, output, tmp_path):
-    # A process of its own: whoever tries the README has its classes in `__main__`.
-    script = tmp_path / "readme.py"
-    script.write_text(code, encoding="utf-8")
-    command = [sys.executable, "-W", "error", str(script)]
-    ran = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60)
+    ran = run(code, tmp_path)
     assert ran.stderr == ""
     assert ran.stdout == output
     assert ran.returncode == 0
+
+
+def test_the_first_program_of_the_readme_runs_in_one_process_by_another_word(tmp_path):
+    code, output = PROGRAMS[0]
+    ran = run(code.replace("SparkCluster", "LocalCluster"), tmp_path)
+    assert ran.stderr == ""
+    assert ran.stdout == output
