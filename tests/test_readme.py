@@ -1,8 +1,10 @@
 """The Python of README.md runs as it stands there, and prints what stands below it; so does the first block locally."""
 
 import itertools
+import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +60,18 @@ def test_the_first_program_of_the_readme_runs_in_one_process_by_another_word(tmp
     ran = run(code.replace("SparkCluster", "LocalCluster"), tmp_path)
     assert ran.stderr == ""
     assert ran.stdout == output
+
+
+def figures(benchmark):
+    return json.loads((ROOT / "benchmarks/results" / f"{benchmark}.json").read_text(encoding="utf-8"))["figures"]
+
+
+def test_the_figures_of_the_readme_are_those_of_the_kept_results():
+    peers, latency, recovery = figures("spark_peers"), figures("spark_latency"), figures("spark_recovery")["secs"]
+    rate, ratio = peers["words_per_s"]["pystorm-spark, 2 slots"]["median"], peers["ratio"]
+    storm, pandas = ratio["Java Storm, 2/2/2 executors"]["median"], ratio["`applyInPandasWithState`"]["median"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{round(rate, -3):,.0f} words/s" in readme
+    assert f"{storm:.2f} of Java Storm in the same run, {pandas:.1f} times `applyInPandasWithState`" in readme
+    assert f"{latency['p50']['median']:.0f} ms median, {latency['p99']['median']:.0f} ms p99" in readme
+    assert f"acked after {statistics.median(recovery):.1f} s, {max(recovery):.1f} s at worst" in readme
