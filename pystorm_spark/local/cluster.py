@@ -15,6 +15,7 @@ from pystorm_spark.local.runner import LocalRunner, Runner, SimulatedClock, Simu
 from pystorm_spark.local.topology import LocalTopology
 from pystorm_spark.naming import java_names
 from pystorm_spark.runtime.plan import make_plan
+from pystorm_spark.runtime.timers import exact
 from pystorm_spark.topology.graph import Topology
 
 SIMULATED_WORK = 50_000  # emits and executes at one moment of simulated time, for spouts that never stop emitting
@@ -75,7 +76,7 @@ class LocalCluster(Cluster[LocalRunner]):
         clock = self._simulated_clock("advance_time")
         if not 0 <= secs < math.inf:
             raise StormError(f"advance_time moves the clock forward by a number of seconds, got {secs!r}")
-        end = clock.monotonic() + secs
+        end = exact(clock.monotonic() + secs)
         self._work_at_most(SIMULATED_WORK)
         while True:
             due = min((due for runner in self._runners() if (due := runner.next_due()) <= end), default=None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from sys import getrefcount
 from threading import get_ident
 from typing import Any
@@ -75,6 +76,7 @@ class BoltTask(Task):
         "_ticks",
         "backlog",
         "bolt",
+        "calls",
         "inbox",
         "is_apart",
         "waits_until",
@@ -92,6 +94,7 @@ class BoltTask(Task):
         self._at = 0
         self._batch = 1
         self._stale: list[Tuple] = []  # what was taken back while the bolt held it
+        self.calls: deque[Callable[[], None]] = deque()  # to be made by a thread of its own, before it executes
         self.waits_until = 0.0  # for the bolt to let go of these
         self._ticks = 0  # in the queue
         self.is_apart = False  # being executed by a thread of its own
@@ -205,9 +208,12 @@ class BoltTask(Task):
     def run_aside(self, began: float) -> None:
         """Execute a batch in a thread of the task's own."""
         self.is_apart = True
+        while self.calls:
+            self.calls.popleft()()
         with self.slot_context.lock:
             batch = self._next_batch()
-        self._run_batch(batch, began)
+        if batch:
+            self._run_batch(batch, began)
         self.is_apart = False
 
     def _run_batch(self, batch: list[Tuple], began: float) -> float:

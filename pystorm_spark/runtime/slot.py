@@ -31,6 +31,7 @@ from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
+from pystorm_spark.runtime.task_timers import TimerQueue
 from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
 from pystorm_spark.runtime.wiring import Wiring
@@ -102,6 +103,7 @@ class Slot:
                 self._open(task)
                 opened.append(task)
         except BaseException:
+            self.slot_context.timers.clear()
             for task in opened:
                 task.close()
             self.slot_context.close()
@@ -148,7 +150,7 @@ class Slot:
 
     def _rotate(self) -> None:
         # Not in step: what a slot that was held up has just emitted must have its whole timeout, too.
-        self._rotation.due = self.clock.monotonic() + self._rotation.period
+        self._rotation.restart(self.clock.monotonic())
         self.arrivals.rotate()
         for task in self.tasks.values():
             task.rotate()
@@ -166,7 +168,8 @@ class Slot:
         """When a timer fires, or a paused spout or a waiting bolt may be called again, on the monotonic clock."""
         paused = [task.next_poll() for task in self.spouts] + [task.waits_until for task in self.bolts]
         now = self.clock.monotonic()
-        return min([self._timers.next_due, *(when for when in paused if when > now)])
+        timers = min(self._timers.next_due, self.slot_context.timers.next_due(self.active))
+        return min([timers, *(when for when in paused if when > now)])
 
     # Turning.
 
@@ -258,11 +261,17 @@ class Slot:
         if now >= self._timers.next_due:
             self._timers.run(now)
             busy = True
+        if now >= self.slot_context.timers.of_bolts.next_due():
+            self._call_due(self.slot_context.timers.of_bolts, now)
+            busy = True
         until = now + TURN_SECS
         busy |= self._run_bolts(until) > 0
         for spout in self.spouts:
             spout.set_active(self.active)
             busy |= spout.tell_outcomes()
+        if self.active and now >= self.slot_context.timers.of_spouts.next_due():
+            self._call_due(self.slot_context.timers.of_spouts, now)
+            busy = True
         for _ in range(POLL_ROUNDS):
             if not (self.active and not self.quiescing and self._poll_spouts(until)):
                 break
@@ -274,6 +283,17 @@ class Slot:
         self.outbox.seal()
         self._slow = self.clock.monotonic() - now > SLOW_SECS
         return busy or any(task.can_run() for task in self._turned)  # from user threads, meanwhile
+
+    def _call_due(self, timers: TimerQueue, now: float) -> None:
+        """Make the calls of user code that are due; a bolt that is executed by a thread of its own makes its own."""
+        for timer in timers.take_due(now):
+            for task, wake in self._aside.values():
+                if task is timer.task:
+                    task.calls.append(partial(task.make_call, timer.fire, "a timer"))
+                    wake()
+                    break
+            else:
+                timer.task.make_call(timer.fire, "a timer")
 
     def _open_short_way(self) -> None:
         # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
@@ -345,6 +365,8 @@ class Slot:
     def bring_back(self, task: BoltTask) -> None:
         """Run a bolt in turns again; its own thread has left it."""
         self._aside = {thread: aside for thread, aside in self._aside.items() if aside[0] is not task}
+        while task.calls:
+            task.calls.popleft()()
         apart = [other for other, _ in self._aside.values()]
         self._turned = [other for other in self.bolts if other not in apart]
 
@@ -385,6 +407,7 @@ class Slot:
         """Close every component, spouts first; what their `close` and `cleanup` raise is reported."""
         self.is_open = False
         self.slot_context.thread = get_ident()
+        self.slot_context.timers.clear()
         for spout in self.spouts:
             spout.set_active(False)
         for task in [*self.spouts, *self.bolts]:

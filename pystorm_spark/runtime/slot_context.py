@@ -12,6 +12,7 @@ from pystorm_spark.clock import Clock
 from pystorm_spark.core import laid_out
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.frames import Outbox
+from pystorm_spark.runtime.task_timers import TaskTimers
 from pystorm_spark.topology.tuple import Tuple
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class SlotContext:
         "rollbacks",
         "running",
         "thread",
+        "timers",
         "wake",
     )
 
@@ -57,6 +59,7 @@ class SlotContext:
         self.now = 0.0  # when the last look at the clock was taken between two bolts
         self.wake: Callable[[], None] = lambda: None
         self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
+        self.timers = TaskTimers()  # of user code
         self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
         self.quiescing = False  # until a commit: nothing new shall begin

@@ -40,6 +40,8 @@ class SpoutTask(Task):
 
     __slots__ = ("acked",)
 
+    is_spout = True
+
     def __init__(
         self,
         task_id: int,

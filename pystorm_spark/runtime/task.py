@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import Any, ClassVar
 
 from pystorm_spark.core import compiled
 from pystorm_spark.errors import EmitError, SerializationError, StormError, did_you_mean, shown
@@ -22,11 +22,13 @@ from pystorm_spark.runtime.codec.values import ATOMS
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, TupleBuffer
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.slot_context import SlotContext
+from pystorm_spark.runtime.timers import Timer
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.hooks import EmitInfo, TaskHook
+from pystorm_spark.topology.timers import TimerHandle
 from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
 class Task:
     """One instance of a component in a slot."""
+
+    is_spout: ClassVar[bool] = False
 
     def __init__(self, task_id: int, component_id: str, conf: Mapping[str, Any], slot_context: SlotContext) -> None:
         self.task_id = task_id
@@ -89,6 +93,13 @@ class Task:
 
     def monotonic(self) -> float:
         return self.clock.monotonic()
+
+    def time(self) -> float:
+        return self.clock.time()
+
+    def call_at(self, when: float, function: Callable[[], object], period: float | None) -> TimerHandle:
+        every = None if period is None else Timer(period, when - period, function)
+        return self.slot_context.timers.set(self, when, function, every)
 
     def shared_executor(self) -> Executor:
         return self.slot_context.shared_executor(self.conf["topology.worker.shared.thread.pool.size"])
@@ -142,6 +153,12 @@ class Task:
     def watch(self) -> None:
         """Hooks have been added, or debugging is on: emits and acks must be told."""
         raise NotImplementedError
+
+    def make_call(self, call: Callable[[], object], what: str) -> None:
+        """Make a call into user code between two executes: a timer, or what another thread has handed over."""
+        if self.slot_context.before is not None:
+            self.slot_context.before(self, None)
+        self.guard(call, what)
 
     # Errors.
 

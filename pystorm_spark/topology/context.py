@@ -21,6 +21,7 @@ from pystorm_spark.topology.grouping import (
     PartialKeyGrouping,
 )
 from pystorm_spark.topology.hooks import TaskHook
+from pystorm_spark.topology.timers import TimerHandle, check_call
 from pystorm_spark.topology.tuple import SYSTEM_COMPONENT, SYSTEM_TASK, GlobalStreamId
 
 
@@ -32,6 +33,8 @@ class TaskServices(Protocol):
     def add_hook(self, hook: TaskHook) -> None: ...
     def hooks(self) -> list[TaskHook]: ...
     def monotonic(self) -> float: ...
+    def time(self) -> float: ...
+    def call_at(self, when: float, function: Callable[[], object], period: float | None) -> TimerHandle: ...
     def shared_executor(self) -> Executor: ...
 
 
@@ -198,6 +201,35 @@ class TopologyContext:
     def max_topology_message_timeout(self) -> float:
         timeout: float = self._conf["topology.message.timeout.secs"]
         return timeout
+
+    # Time.
+
+    def monotonic(self) -> float:
+        """Seconds by the cluster's clock, which only grow; in simulated time those that `advance_time` has added."""
+        return self._services.monotonic()
+
+    def time(self) -> float:
+        """Seconds since 1970 by the cluster's clock, simulated or not; nothing should be measured on it."""
+        return self._services.time()
+
+    def call_later(self, secs: float, function: Callable[[], object]) -> TimerHandle:
+        """Have `function()` called in `secs`, between two calls of `execute` or `next_tuple`.
+
+        What it raises is reported as an error of the component. A spout's timers rest while the topology is
+        deactivated; one that is due meanwhile fires at the activation. All end with the task.
+        """
+        check_call("call_later", secs, function)
+        return self._services.call_at(self.monotonic() + secs, function, None)
+
+    def call_at(self, when: float, function: Callable[[], object]) -> TimerHandle:
+        """The same when `monotonic()` comes to `when`; at once if it has."""
+        check_call("call_at", when, function)
+        return self._services.call_at(when, function, None)
+
+    def call_every(self, secs: float, function: Callable[[], object]) -> TimerHandle:
+        """The same every `secs` from now on. A task that was held up does not make up for the calls that it missed."""
+        check_call("call_every", secs, function, is_period=True)
+        return self._services.call_at(self.monotonic() + secs, function, secs)
 
     def set_task_data(self, name: str, value: Any) -> None:
         """Keep something for this task, for hooks and helpers to share."""

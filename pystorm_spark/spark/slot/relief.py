@@ -80,7 +80,7 @@ class Relief:
         slow_at = self._now()
         has_work = self._has_work.pop(get_ident())
         while goes_on():
-            if task.inbox or task.backlog:
+            if task.inbox or task.backlog or task.calls:
                 began = self._now()
                 tell(began)
                 task.run_aside(began)
