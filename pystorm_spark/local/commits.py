@@ -71,7 +71,9 @@ class LocalCommits:
 
     def next_due(self, slot: Slot) -> float:
         """When a commit is due by the clock."""
-        return math.inf if slot.quiescing and _of(slot).in_flight() else self.due
+        commits = _of(slot)
+        waits = (slot.quiescing and commits.in_flight()) or (slot.deferring and commits.in_transaction())
+        return math.inf if waits else self.due
 
     def step(self, slot: Slot) -> bool:
         """After a turn: commit if it is time to; whether anything was done."""
@@ -87,6 +89,9 @@ class LocalCommits:
             return False
         if commits.is_exactly_once and commits.in_flight():
             slot.quiescing = True
+            return False
+        slot.deferring = True
+        if commits.in_transaction():
             return False
         self.make_commit(slot)
         return True
@@ -120,11 +125,12 @@ class LocalCommits:
             self.due = self._clock.monotonic() + self._interval
             self._is_held_up = True
             slot.quiescing = commits.is_exactly_once
+            slot.deferring = False
             return False
         side.settle()
         self._is_held_up = False
         self.has_committed = True
-        slot.quiescing = False
+        slot.quiescing = slot.deferring = False
         commits.commit(txid)
         self._merger.submit(self._merge, side)
         return True
@@ -172,14 +178,12 @@ class LocalCommits:
 
     def _is_drained(self, slot: Slot, idle: Callable[[], None] | None, until: float) -> bool:
         commits = _of(slot)
-        if not commits.is_exactly_once:
-            return True
-        while commits.in_flight() and not commits.is_broken() and self._clock.monotonic() < until:
+        while _is_under_way(slot) and not commits.is_broken() and self._clock.monotonic() < until:
             if not slot.turn():
                 if idle is None:
                     break
                 idle()  # bolts may ack from threads of their own, or at a tick
-        return not (commits.in_flight() or commits.is_broken())
+        return not (_is_under_way(slot) or commits.is_broken())
 
     def _roll_back(self, slot: Slot, why: str) -> None:
         log.warning("%s: all that has happened since the last commit is taken back", why)
@@ -195,6 +199,15 @@ class LocalCommits:
             side.merge()
         except CheckpointError as exc:
             log.warning("parts of the checkpoint are not merged, and stay as they are: %s", exc)
+
+
+def _is_under_way(slot: Slot) -> bool:
+    """Whether something is in flight that a commit waits for."""
+    commits = _of(slot)
+    if commits.is_exactly_once and commits.in_flight():
+        return True
+    slot.deferring = True
+    return commits.in_transaction()
 
 
 def _of(slot: Slot) -> Commits:

@@ -15,7 +15,6 @@ from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.local.topology import LocalTopology
 from pystorm_spark.runtime.plan import make_plan
-from pystorm_spark.runtime.timers import exact
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ class SimulatedClock:
     time = monotonic
 
     def move_to(self, now: float) -> None:
-        self._now = max(self._now, exact(now))
+        self._now = max(self._now, now)
 
 
 class LocalRunner(RunningTopology):

@@ -10,7 +10,8 @@ from typing import Any
 from pystorm_spark.core import compiled
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.bolt_task import BoltTask
-from pystorm_spark.runtime.codec.codec import AckFrame, TupleFrame, ValueCodec, decode
+from pystorm_spark.runtime.codec.codec import AckFrame, TupleFrame, ValueCodec, decode, is_acks
+from pystorm_spark.runtime.durable.transactions import Transactions
 from pystorm_spark.runtime.frames import Frame, Outbox
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.rotating import RotatingMap
@@ -134,7 +135,7 @@ class Arrivals:
         while self._delivered:
             frame = self._delivered.popleft()
             lane = self._lanes.get(frame.target)
-            if lane is None:
+            if lane is None or (lane.task.transactions is not None and is_acks(frame.payload)):
                 self._take_acks(frame)
                 continue
             if not lane.frames:
@@ -144,9 +145,10 @@ class Arrivals:
 
     def _take_acks(self, sent: Frame) -> None:
         frame, task = decode(self._count(sent).payload, self._codec), self._tasks.get(sent.target)
-        if not isinstance(frame, AckFrame) or not isinstance(task, SpoutTask):
+        home = task.transactions if isinstance(task, BoltTask) else task
+        if not isinstance(frame, AckFrame) or not isinstance(home, (SpoutTask, Transactions)):
             raise _misdirected(sent)
-        _tell_acks(frame, task)
+        _tell_acks(frame, home)
 
     def _unpack(self, lane: Lane) -> None:
         sent = self._count(lane.frames.popleft())
@@ -222,7 +224,7 @@ def _misdirected(sent: Frame) -> SerializationError:
     return SerializationError(f"a frame came for task {sent.target}, which is not in this slot")
 
 
-def _tell_acks(frame: AckFrame, task: SpoutTask) -> None:
+def _tell_acks(frame: AckFrame, task: SpoutTask | Transactions) -> None:
     for root, edges in zip(frame.acked_roots, frame.acked_edges, strict=True):
         task.subtree_acked(root, edges)
     for root, why in zip(frame.failed_roots, frame.whys or repeat("")):  # noqa: B905 - or for ever

@@ -45,6 +45,7 @@ class BoltCollector(OutputCollector):
         "posted",
         "routes",
         "short_way",
+        "transaction",
         "watched",
     )
 
@@ -57,6 +58,7 @@ class BoltCollector(OutputCollector):
         )
         self.posted = 0  # calls of other threads that the slot's own thread has not yet made
         self.watched = task.debug
+        self.transaction: Tree | None = None  # which whatever is emitted now joins, see `BoltTask.in_transaction`
         self._task = task
         self._slot_context = task.slot_context
         self.routes = task.user_routes  # for the compiled core
@@ -307,6 +309,9 @@ class BoltCollector(OutputCollector):
                 raise self._settled_anchor(anchor)
             tree.unsettled += 1
             trees.append(tree)
+        if self.transaction is not None and get_ident() == self._slot_context.thread:
+            self.transaction.unsettled += 1
+            trees.append(self.transaction)
         return trees
 
     def _settled_anchor(self, anchor: Tuple) -> EmitError:

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from sys import getrefcount
 from threading import get_ident
 from typing import Any
@@ -14,9 +15,10 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import SerializationError, SlotLostError, StormError, in_words
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
+from pystorm_spark.runtime.durable.transactions import Transactions, TransactionTree
 from pystorm_spark.runtime.slot_context import LATER, SlotContext
 from pystorm_spark.runtime.task import Task
-from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, Tick
+from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, Branch, Tick, join, release
 from pystorm_spark.topology.component import Bolt, WrappingBolt
 from pystorm_spark.topology.durable import DurableBolt, committed_of
 from pystorm_spark.topology.hooks import BoltAckInfo, BoltExecuteInfo, BoltFailInfo
@@ -27,6 +29,7 @@ from pystorm_spark.topology.tuple import (
     TICK_FIELDS,
     TICK_STREAM,
     Origin,
+    Tree,
     Tuple,
     is_tick,
     new_tuple,
@@ -69,6 +72,8 @@ class BoltTask(Task):
     __slots__ = (
         "_at",
         "_batch",
+        "_deferred_calls",
+        "_deferred_ticks",
         "_execute",
         "_most_held",
         "_restart",
@@ -79,6 +84,7 @@ class BoltTask(Task):
         "calls",
         "inbox",
         "is_apart",
+        "transactions",
         "waits_until",
     )
 
@@ -101,6 +107,10 @@ class BoltTask(Task):
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
         self.committed = committed_of(bolt)
         self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
+        has_state = isinstance(self.committed, DurableBolt)
+        self.transactions = Transactions(task_id, slot_context) if tracked and has_state else None
+        self._deferred_ticks: list[Tuple] = []  # and calls, see `defers`
+        self._deferred_calls: list[Callable[[], None]] = []
         # With exactly-once it must be known what a user's bolt holds; those of the engine take it back themselves.
         is_users = self.committed is None or isinstance(self.committed, DurableBolt)
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
@@ -224,6 +234,8 @@ class BoltTask(Task):
         try:
             if collector.watched or self.slot_context.before:
                 self._execute_watched(batch)
+            elif self._ticks and self.transactions is not None:
+                self._execute_with_ticks(batch)
             else:
                 self._execute_all(batch)
         except SlotCrash as crash:
@@ -292,6 +304,73 @@ class BoltTask(Task):
             except BaseException as exc:
                 self._failed(tup, exc)
 
+    def _execute_with_ticks(self, batch: list[Tuple]) -> None:
+        """The same where ticks may be among them, and what they cause belongs to a commit."""
+        for tup in batch:
+            if tup._origin is not TICK_ORIGIN or self.transactions is None:
+                self._execute_all([tup])
+            elif self.defers():
+                self._deferred_ticks.append(tup)
+            else:
+                self.in_transaction(partial(self._execute_all, [tup]))
+
+    # Timers and ticks of a bolt with state.
+
+    def make_call(self, call: Callable[[], object], what: str) -> None:
+        make = partial(super().make_call, call, what)
+        if self.transactions is None:
+            make()
+        elif self.defers():
+            self._deferred_calls.append(partial(self.make_call, call, what))
+        else:
+            self.in_transaction(make)
+
+    def in_transaction(self, call: Callable[[], None]) -> None:
+        """Make `call`; what the bolt emits meanwhile belongs to the commit that holds what the bolt changes."""
+        assert self.transactions is not None
+        collector = self.collector
+        tree: Tree = self.transactions.begin()
+        if self.slot_context.deferring:
+            release([tree])
+            trees = self._held_transactions()
+            tree = join(trees)
+            tree.unsettled += 1
+        collector.transaction, was_short = tree, collector.short_way
+        collector.short_way = False
+        try:
+            call()
+        finally:
+            collector.transaction = None
+            # No call from the look to the change: a thread of the bolt's may post.
+            collector.short_way = was_short and not (collector.posted or collector.watched)
+            release([tree])
+
+    def defers(self) -> bool:
+        """Whether timers and ticks wait for the commit that is being made.
+
+        Those of a bolt that holds tuples which the commit waits for do not: it may let go of them by a tick. What it
+        emits then joins their trees.
+        """
+        return self.slot_context.deferring and not self._held_transactions()
+
+    def _held_transactions(self) -> list[Tree]:
+        trees = {member: None for tup in self.collector.held for member in tup._tree.members()}
+        return [tree for tree in trees if self._is_transaction(tree)]
+
+    def _is_transaction(self, tree: Tree) -> bool:
+        if isinstance(tree, Branch):
+            return not tree.failed and tree.home_task in self.slot_context.with_transactions
+        return isinstance(tree, TransactionTree)
+
+    def go_on(self) -> None:
+        """Queue the ticks, and make the calls, that have waited for a commit."""
+        ticks, self._deferred_ticks = self._deferred_ticks, []
+        self._ticks += len(ticks)
+        self.inbox.extend(ticks)
+        calls, self._deferred_calls = self._deferred_calls, []
+        for call in calls:
+            self.slot_context.post(call)
+
     def _execute_watched(self, batch: list[Tuple]) -> None:
         for tup in batch:
             why = self.slot_context.before(self, tup) if self.slot_context.before is not None else None
@@ -301,7 +380,7 @@ class BoltTask(Task):
             if self.debug:
                 log.info("%s:%d executes %r", self.component_id, self.task_id, tup)
             began = self.clock.monotonic()
-            self._execute_all([tup])
+            self._execute_with_ticks([tup])
             if not is_tick(tup):
                 info = BoltExecuteInfo(tup, self.task_id, 1000 * (self.clock.monotonic() - began))
                 for hook in self.task_hooks:
@@ -352,6 +431,11 @@ class BoltTask(Task):
         """A message timeout has passed: what is still held is not measured any more."""
         if self._most_held == HELD_MEASURED:
             self.collector.held.clear()
+        self.rotate_transactions()
+
+    def rotate_transactions(self) -> None:
+        if self.transactions is not None:
+            self.transactions.rotate()
 
     def counted(self) -> TaskStats:
         stats = super().counted()

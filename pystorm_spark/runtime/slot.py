@@ -10,7 +10,6 @@ import gc
 import logging
 import math
 import random
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -28,7 +27,7 @@ from pystorm_spark.runtime.durable.commits import Commits, Restored
 from pystorm_spark.runtime.frames import Frame, Outbox
 from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
-from pystorm_spark.runtime.slot_context import SlotContext
+from pystorm_spark.runtime.slot_context import HAS_LOCK, SlotContext
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.task_timers import TimerQueue
@@ -41,7 +40,6 @@ from pystorm_spark.topology.tuple import Tuple
 log = logging.getLogger(__name__)
 
 TURN_SECS = 0.005
-HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # of the interpreter: the short way relies on it
 SLOW_SECS = 0.1  # a turn that takes as long is busy with user code
 # A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
 # die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
@@ -79,6 +77,7 @@ class Slot:
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
         self.back_pressure = BackPressure(plan, {task.component_id for task in self.spouts}, self.bolts, self.arrivals)
+        self.slot_context.with_transactions = frozenset(task for id_ in plan.durable_bolts for task in plan.tasks[id_])
         self.commits = Commits(plan, self.tasks) if plan.committed_bolts else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
@@ -135,6 +134,9 @@ class Slot:
         conf = self.plan.conf
         if conf["topology.enable.message.timeouts"]:
             self._rotation = self._every(conf["topology.message.timeout.secs"], self._rotate)
+        else:
+            for task in self.bolts:  # commits wait for these, and not for ever
+                self._every(conf["topology.message.timeout.secs"], task.rotate_transactions)
         for task in self.bolts:
             rate = task.conf["topology.tick.tuple.freq.secs"]
             if rate and task.component_id in self.plan.topology.components:
@@ -190,12 +192,14 @@ class Slot:
         self.arrivals.clear()
         self.outbox.clear()
         self.slot_context.put_off = [(task, tup) for task, tup in self.slot_context.put_off if tup._tree is UNTRACKED]
-        self.quiescing = False
+        self.quiescing = self.deferring = False
         if not self.is_open:
             return  # nobody has been prepared who could go back
         if self.commits is not None:
             for bolt in self.bolts:
                 bolt.drop_tracked()
+                if bolt.transactions is not None:
+                    bolt.transactions.clear()
             if self.commits.is_exactly_once:
                 self._roll_back_held()
             self.commits.rollback()
@@ -217,6 +221,18 @@ class Slot:
         self.slot_context.quiescing = quiescing
         if not quiescing and self.slot_context.has_posted():
             self.slot_context.wake()
+
+    @property
+    def deferring(self) -> bool:
+        """Whether timers and ticks of bolts with state wait, until a commit."""
+        return self.slot_context.deferring
+
+    @deferring.setter
+    def deferring(self, deferring: bool) -> None:
+        was_deferring, self.slot_context.deferring = self.slot_context.deferring, deferring
+        if was_deferring and not deferring:
+            for bolt in self.bolts:
+                bolt.go_on()
 
     def set_active(self, active: bool) -> None:
         """Have the spouts emit, or rest, and tell them now; who sets `active` has them told in the next turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pystorm_spark.runtime.task import Task
 
 
+HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # of the interpreter: the short way relies on it
 LATER = "later"  # why a tuple is not executed now
 
 
@@ -34,6 +36,7 @@ class SlotContext:
         "before",
         "clock",
         "codec",
+        "deferring",
         "executing",
         "inside",
         "lock",
@@ -46,6 +49,7 @@ class SlotContext:
         "thread",
         "timers",
         "wake",
+        "with_transactions",
     )
 
     def __init__(self, clock: Clock, outbox: Outbox, codec: ValueCodec) -> None:
@@ -60,9 +64,11 @@ class SlotContext:
         self.wake: Callable[[], None] = lambda: None
         self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
         self.timers = TaskTimers()  # of user code
+        self.with_transactions: frozenset[int] = frozenset()  # tasks, of all slots, of bolts with state
         self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
         self.quiescing = False  # until a commit: nothing new shall begin
+        self.deferring = False  # until a commit: timers and ticks of bolts with state wait
         self.rollbacks = 0  # how often all that was not committed was undone, with exactly-once
         self._posted: deque[Callable[[], None]] = deque()
         self._beginnings: deque[Callable[[], None]] = deque()  # posted, too, and kept while the slot rests

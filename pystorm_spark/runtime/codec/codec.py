@@ -232,6 +232,11 @@ def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
     raise SerializationError(f"a frame is of kind {kind}; there are {TUPLES} and {RUNS} (tuples) and {ACKS} (acks)")
 
 
+def is_acks(payload: Buffer) -> bool:
+    """Whether a frame has acks, as far as one can see before its checksum was checked."""
+    return memoryview(payload).nbytes > PREFIX.size and memoryview(payload)[PREFIX.size] == ACKS
+
+
 def _sealed(kind: int, target: int, parts: Iterable[Buffer | array[int]]) -> bytes:
     body = b"".join((FRAME_ADDRESS.pack(kind, target), *parts))
     return PREFIX.pack(FRAME_FORMAT_VERSION, zlib.crc32(body)) + body

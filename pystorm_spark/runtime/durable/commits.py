@@ -59,6 +59,7 @@ class Commits:
                 self._bolts[key] = task, task.committed
             elif isinstance(task, SpoutTask) and task.uncommitted is not None:
                 self._spouts[key] = task, task.uncommitted
+        self._transactions = [bolt.transactions for bolt, _ in self._bolts.values() if bolt.transactions is not None]
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
 
     def tasks(self) -> list[TaskKey]:
@@ -93,12 +94,17 @@ class Commits:
 
     def is_broken(self) -> bool:
         """Whether a root has failed and takes all that is not committed back with it."""
-        return any(outcomes.is_broken for _, outcomes in self._spouts.values())
+        broken = any(outcomes.is_broken for _, outcomes in self._spouts.values())
+        return broken or (self.is_exactly_once and any(each.is_broken for each in self._transactions))
 
     def in_flight(self) -> int:
         """How many roots are neither complete nor failed, and bolts that may yet change what was taken back."""
         roots = sum(len(spout.pending) + len(spout.acked) for spout, _ in self._spouts.values())
         return roots + sum(bolt.waits() for bolt, _ in self._bolts.values())
+
+    def in_transaction(self) -> bool:
+        """Whether something is in flight that timers or ticks of bolts with state have emitted."""
+        return any(map(len, self._transactions))
 
     def mark(self) -> None:
         """Whatever is complete now is acked by the commit that begins; in all slots before any slot prepares."""

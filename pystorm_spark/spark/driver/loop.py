@@ -289,6 +289,8 @@ class Driver(Slots):
         return commit_round.is_resting and self._changed.monotonic() >= self._rest_until
 
     def _end_round(self, is_made: bool) -> None:
+        if not is_made:
+            self._resume()
         with self._changed:
             if is_made:
                 self._commits += 1
@@ -300,6 +302,12 @@ class Driver(Slots):
                 self._end_finish(None)
             self._round = None
             self._changed.notify_all()
+
+    def _resume(self) -> None:
+        """Have slots go on with what waits for a commit that is not made."""
+        for link in self.slots.values():
+            if link is not None and link.state == "ready":
+                link.tell("resume")
 
     def _commit_failed(self, why: str) -> None:
         self._failed_commits += 1

@@ -276,7 +276,7 @@ class Slots:
             links = [link for link in self.slots.values() if link is not None and link.state == "ready"]
             self._asked = {number: question for number, question in self._asked.items() if question.open_slots()}
             asked = next(self._questions)
-            secs = self._answer_secs + (self._drain_secs if kind == "rest" else 0.0)
+            secs = self._answer_secs + (self._drain_secs if kind in ("rest", "mark") else 0.0)
             until = self._changed.monotonic() + secs
             question = self._asked[asked] = Question(frozenset(links), kind, until)
         with self._telling:  # all hear a commit before they are asked what is committed, or all after it

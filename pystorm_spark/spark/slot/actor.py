@@ -134,6 +134,10 @@ class SlotActor:
         step = getattr(self.state, message["kind"])
         self._later(lambda: step(message["txid"], message["asked"]))
 
+    def _on_resume(self, message: dict[str, Any]) -> None:
+        assert self.state is not None
+        self._later(self.state.resume)
+
     def _on_read(self, message: dict[str, Any]) -> None:
         assert self.state is not None
         state = self.state
@@ -171,6 +175,7 @@ class SlotActor:
         "mark": _on_commit_step,
         "prepare": _on_commit_step,
         "commit": _on_commit_step,
+        "resume": _on_resume,
         "read": _on_read,
         "poison": _on_poison,
         "careful": _on_careful,

@@ -52,6 +52,7 @@ class SlotState:
         self._told_wanted = False
         self._told_urgent = False
         self._told_broken = False
+        self._marking: int | None = None  # the question that is answered when nothing is in flight that it must hold
         self._draining: int | None = None  # the question that is answered when nothing is in flight
 
     def restored(self) -> Restored:
@@ -74,6 +75,10 @@ class SlotState:
         if self._draining is not None and not self._commits.in_flight() and not self._told_broken:
             asked, self._draining = self._draining, None
             self._tell("done", asked=asked)
+        if self._marking is not None and not self._commits.in_transaction() and not self._told_broken:
+            asked, self._marking = self._marking, None
+            self._commits.mark()
+            self._tell("done", asked=asked)
 
     # What the driver asks for.
 
@@ -84,9 +89,15 @@ class SlotState:
         self.look()
 
     def mark(self, txid: int, asked: int) -> None:
-        """Whatever is complete now belongs to the commit."""
-        self._commits.mark()
-        self._tell("done", asked=asked)
+        """Whatever is complete now belongs to the commit; done when all is that timers and ticks have emitted."""
+        self._slot.deferring = True
+        self._marking = asked
+        self.look()
+
+    def resume(self) -> None:
+        """The commit that was begun is not made: what waits for it goes on."""
+        self._slot.deferring = False
+        self._marking = None
 
     def prepare(self, txid: int, asked: int) -> None:
         """Take what has changed, and have it written."""
@@ -119,7 +130,7 @@ class SlotState:
         """The commit is durable."""
         self._committed = txid
         self._side.settle()
-        self._slot.quiescing = False
+        self._slot.quiescing = self._slot.deferring = False
         self._commits.commit(txid)
         self._told_wanted = self._told_urgent = False
         self._merger.submit(self._merge)
@@ -149,7 +160,7 @@ class SlotState:
         if acked is not None:
             self._commits.restore_ids(self._side.acked(self._commits.spouts(), Assignment.from_plain(acked)))
         self._told_wanted = self._told_urgent = self._told_broken = False
-        self._draining = None
+        self._draining = self._marking = None
 
     def _merge(self) -> None:
         try:
