@@ -108,6 +108,7 @@ EXCEPTIONS = {
     "new_shelf": "for the engine",
     "next_tuples": "for the engine",
     "prepare_commit": "for the engine",
+    "post_rollback": "for the engine, of a CommittedBolt",
 }
 
 

@@ -53,7 +53,7 @@ class Cluster(ABC, Generic[R]):
         """Start `topology` under `name`; with `active=False` nothing is opened until `activate`."""
         check_name(name)
         check_submission(topology, conf)
-        resolved = {**resolve(conf), "topology.name": name}
+        resolved = {**resolve({**topology.conf, **(conf or {})}), "topology.name": name}
         storm_id = f"{name}-{next(self._numbers)}-{int(self._time())}"
         with self._taking(name):
             started = self._start(name, storm_id, resolved, topology, active)

@@ -15,6 +15,7 @@ from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.local.topology import LocalTopology
 from pystorm_spark.runtime.plan import make_plan
+from pystorm_spark.runtime.task import IDLE_CALL_SECS
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +159,8 @@ class Runner(LocalRunner):
                 secs = min(
                     wait_ms / 1000 * 2 ** min(self._idle_turns // 64, 3), max(LONGEST_SPOUT_IDLE_SECS, wait_ms / 1000)
                 )
+            if slot.is_idling():
+                secs = min(secs, IDLE_CALL_SECS * 2 ** min(self._idle_turns // 64, 3))
             secs = min(secs, max(0.0, self._topology.next_due() - self._topology.clock.monotonic()))
         if self._wake.wait(secs):
             self._wake.clear()

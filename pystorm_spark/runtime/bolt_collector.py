@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
-from pystorm_spark.runtime.durable.uncommitted import IN_FLIGHT
+from pystorm_spark.runtime.durable.uncommitted import FAILED_IT, IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
 from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, join, release
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
@@ -181,6 +182,13 @@ class BoltCollector(OutputCollector):
         else:
             self._task.report_from_user(error, tup)
 
+    def run(self, function: Callable[[Any], object]) -> None:
+        call = partial(self._task.call, partial(function, self), "run")
+        self._slot_context.post(call)
+
+    def dead_letter(self, letter: Mapping[str, Any]) -> None:
+        self._task.write_dead_letter(letter)
+
     def flush(self) -> None:
         pass
 
@@ -289,7 +297,7 @@ class BoltCollector(OutputCollector):
     def _why(self) -> str:
         """Why a tuple fails: mostly `fail` is called while an exception is handled, by the engine or by the bolt."""
         error = sys.exc_info()[1]
-        what = "failed it" if error is None else "".join(traceback.format_exception_only(type(error), error)).strip()
+        what = FAILED_IT if error is None else "".join(traceback.format_exception_only(type(error), error)).strip()
         return f"{self._task.component_id}:{self._task.task_id} {what}"[:MOST_WHY]
 
     def _released(self, tup: Tuple) -> None:

@@ -75,6 +75,7 @@ class BoltTask(Task):
         "_deferred_calls",
         "_deferred_ticks",
         "_execute",
+        "_idle_executed",
         "_most_held",
         "_restart",
         "_stale",
@@ -86,6 +87,7 @@ class BoltTask(Task):
         "is_apart",
         "transactions",
         "waits_until",
+        "wake_apart",
     )
 
     def __init__(
@@ -103,6 +105,8 @@ class BoltTask(Task):
         self.calls: deque[Callable[[], None]] = deque()  # to be made by a thread of its own, before it executes
         self.waits_until = 0.0  # for the bolt to let go of these
         self._ticks = 0  # in the queue
+        self.wake_apart: Callable[[], None] | None = None  # wakes the thread of its own that executes it
+        self._idle_executed = 0  # at the last look whether it had nothing to do
         self.is_apart = False  # being executed by a thread of its own
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
         self.committed = committed_of(bolt)
@@ -186,6 +190,7 @@ class BoltTask(Task):
             self._stale = []
         if isinstance(self.committed, DurableBolt):  # what it has changed as it let go of them must not count either
             self.guard(self.committed.rollback, "pre_rollback")
+            self.guard(self.committed.post_rollback, "post_rollback")
         return False
 
     def tick(self, rate_secs: float) -> None:
@@ -325,6 +330,15 @@ class BoltTask(Task):
         else:
             self.in_transaction(make)
 
+    def commit(self, txid: int) -> None:
+        """Tell the bolt that the commit `txid` is durable; what it emits then belongs to the next one."""
+        assert self.committed is not None
+        tell = partial(self.guard, self.committed.commit, "pre_commit", txid)
+        if self.transactions is None:
+            tell()
+        else:
+            self.in_transaction(tell)
+
     def in_transaction(self, call: Callable[[], None]) -> None:
         """Make `call`; what the bolt emits meanwhile belongs to the commit that holds what the bolt changes."""
         assert self.transactions is not None
@@ -361,6 +375,17 @@ class BoltTask(Task):
         if isinstance(tree, Branch):
             return not tree.failed and tree.home_task in self.slot_context.with_transactions
         return isinstance(tree, TransactionTree)
+
+    def call(self, call: Callable[[], object], what: str) -> None:
+        if self.wake_apart is None:
+            self.make_call(call, what)
+        else:
+            self.calls.append(partial(self.make_call, call, what))
+            self.wake_apart()
+
+    def has_nothing_to_do(self) -> bool:
+        before, self._idle_executed = self._idle_executed, self.stats.executed
+        return before == self._idle_executed and not self.inbox and not self.backlog and self.wake_apart is None
 
     def go_on(self) -> None:
         """Queue the ticks, and make the calls, that have waited for a commit."""

@@ -82,6 +82,7 @@ class Slot:
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
         self._slow = False  # the last turn
+        self._idling: list[Task] = []  # those whose components define `idle`
 
     # Beginning.
 
@@ -109,6 +110,7 @@ class Slot:
             self._shut_hooks()
             raise
         self._set_timers()
+        self._idling = [task for task in self.tasks.values() if task.idle is not None]
         self.is_open = True
 
     def _start_hooks(self) -> None:
@@ -242,6 +244,10 @@ class Slot:
             spout.collector.now = now
             spout.set_active(active)
 
+    def is_idling(self) -> bool:
+        """Whether a component wants to be called while there is nothing to do."""
+        return bool(self._idling)
+
     def inbox_bytes(self) -> int:
         """The size of what has been delivered and not yet been taken in."""
         return self.arrivals.waiting_bytes()
@@ -296,6 +302,8 @@ class Slot:
             self._fit_round(executed)
             for spout in self.spouts:
                 spout.tell_outcomes()
+        for task in self._idling:
+            task.call_idle()
         self.outbox.seal()
         self._slow = self.clock.monotonic() - now > SLOW_SECS
         return busy or any(task.can_run() for task in self._turned)  # from user threads, meanwhile
@@ -303,13 +311,7 @@ class Slot:
     def _call_due(self, timers: TimerQueue, now: float) -> None:
         """Make the calls of user code that are due; a bolt that is executed by a thread of its own makes its own."""
         for timer in timers.take_due(now):
-            for task, wake in self._aside.values():
-                if task is timer.task:
-                    task.calls.append(partial(task.make_call, timer.fire, "a timer"))
-                    wake()
-                    break
-            else:
-                timer.task.make_call(timer.fire, "a timer")
+            timer.task.call(timer.fire, "a timer")
 
     def _open_short_way(self) -> None:
         # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
@@ -377,10 +379,12 @@ class Slot:
         self._turned = [other for other in self._turned if other is not task]
         self._aside = {**self._aside, thread: (task, wake)}
         task.is_apart = True
+        task.wake_apart = wake
 
     def bring_back(self, task: BoltTask) -> None:
         """Run a bolt in turns again; its own thread has left it."""
         self._aside = {thread: aside for thread, aside in self._aside.items() if aside[0] is not task}
+        task.wake_apart = None
         while task.calls:
             task.calls.popleft()()
         apart = [other for other, _ in self._aside.values()]

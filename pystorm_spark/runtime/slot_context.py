@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.core import laid_out
+from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.frames import Outbox
 from pystorm_spark.runtime.task_timers import TaskTimers
@@ -50,6 +51,7 @@ class SlotContext:
         "timers",
         "wake",
         "with_transactions",
+        "write_letter",
     )
 
     def __init__(self, clock: Clock, outbox: Outbox, codec: ValueCodec) -> None:
@@ -65,6 +67,7 @@ class SlotContext:
         self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
         self.timers = TaskTimers()  # of user code
         self.with_transactions: frozenset[int] = frozenset()  # tasks, of all slots, of bolts with state
+        self.write_letter: Callable[[str, Mapping[str, Any]], None] = _no_letters  # of a component, durably
         self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
         self.quiescing = False  # until a commit: nothing new shall begin
@@ -121,6 +124,10 @@ class SlotContext:
         if not self.quiescing:
             ran |= _run_all(self._beginnings)
         return ran
+
+
+def _no_letters(component: str, letter: Mapping[str, Any]) -> None:
+    raise StormError(f"{component!r} writes a dead letter, and there is no place for it")
 
 
 def _run_all(calls: deque[Callable[[], None]]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +122,13 @@ class SpoutCollector(SpoutOutputCollector):
 
     def pending_count(self) -> int:
         return len(self._task.pending)
+
+    def run(self, function: Callable[[Any], object]) -> None:
+        call = partial(self._task.call, partial(function, self), "run")
+        self._slot_context.post_beginning(call)  # behind what threads have emitted before
+
+    def dead_letter(self, letter: Mapping[str, Any]) -> None:
+        self._task.write_dead_letter(letter)
 
     def flush(self) -> None:
         pass

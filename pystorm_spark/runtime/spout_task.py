@@ -13,13 +13,19 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import shown
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
-from pystorm_spark.runtime.durable.uncommitted import IN_FLIGHT, MOST_UNCOMMITTED, Outcomes, UncommittedOutcomes
+from pystorm_spark.runtime.durable.uncommitted import (
+    IN_FLIGHT,
+    MOST_UNCOMMITTED,
+    Outcomes,
+    UncommittedOutcomes,
+    reason_of,
+)
 from pystorm_spark.runtime.pending_limit import PendingLimit
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.spout_collector import SpoutCollector
-from pystorm_spark.runtime.task import Task
+from pystorm_spark.runtime.task import Task, defined
 from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root, release
 from pystorm_spark.topology.component import Spout
 from pystorm_spark.topology.durable import BatchSpout
@@ -69,11 +75,13 @@ class SpoutTask(Task):
         self._pause_secs = 0.0
         self._active = False
         self._burst = 1
+        self._idle_emits = 0  # at the last look whether it had nothing to do
         self._next_tuples, self._call_ack = self._call_next_tuple, self._call_each_ack
         if isinstance(spout, BatchSpout):
             self._next_tuples, self._call_ack = spout.next_tuples, self._call_acked
         self._hears_ack = _overrides(spout, "ack")
-        self._wants_outcomes = self._hears_ack or _overrides(spout, "fail")
+        self._failed_with_reason = defined(spout, "failed", 2)
+        self._wants_outcomes = self._hears_ack or _overrides(spout, "fail") or self._failed_with_reason is not None
 
     def open(self) -> None:
         self.collector.now = self.clock.monotonic()
@@ -136,6 +144,10 @@ class SpoutTask(Task):
             if collector.emits != emits:  # none, or several at once: is there still room?
                 break
         return collector.emits >= emits
+
+    def has_nothing_to_do(self) -> bool:
+        before, self._idle_emits = self._idle_emits, self.collector.emits
+        return self._active and before == self._idle_emits
 
     def wants_commit(self) -> bool:
         """Whether so much waits for a commit that there will soon be no room for more."""
@@ -336,7 +348,10 @@ class SpoutTask(Task):
         self.stats.failed += len(failed)
         for message_id, self.collector.why in zip(failed.message_ids, failed.whys, strict=True):
             try:
-                self.spout.fail(message_id)
+                if self._failed_with_reason is None:
+                    self.spout.fail(message_id)
+                else:
+                    self._failed_with_reason(message_id, reason_of(self.collector.why))
             except BaseException as exc:
                 self.report(exc, what=f"fail of message id {shown(message_id)}")
         if self.task_hooks:

@@ -20,10 +20,13 @@ from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec.values import ATOMS
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, TupleBuffer
+from pystorm_spark.runtime.keys.hashing import stable_hash
+from pystorm_spark.runtime.keys.java_hash import java_fields_index
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.timers import Timer
 from pystorm_spark.topology.collector import SpoutOutputCollector
+from pystorm_spark.topology.component import takes
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -35,6 +38,7 @@ log = logging.getLogger(__name__)
 
 MOST_SHOWN = 20_000  # letters of what is told of an error: errors are kept, and on Spark told again and again
 TEXT_TYPES = frozenset({str, bytes})
+IDLE_CALL_SECS = 0.001  # between two calls of `idle`
 MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
@@ -59,6 +63,8 @@ class Task:
         self.debug: bool = conf["topology.debug"]
         self.context: TopologyContext
         self.collector: Any  # of the kind that the component gets
+        self.idle: Callable[[], object] | None = None  # the component's own, if it is defined
+        self._idle_again = 0.0
         self._opening = False
         self._throttle_until = 0.0
         self._throttled = 0
@@ -101,6 +107,11 @@ class Task:
         every = None if period is None else Timer(period, when - period, function)
         return self.slot_context.timers.set(self, when, function, every)
 
+    def task_index(self, values: list[Any], tasks: int) -> int:
+        if self.conf["topology.fields.grouping.hash"] == "java":
+            return java_fields_index(values, tasks)
+        return stable_hash(values) % tasks
+
     def shared_executor(self) -> Executor:
         return self.slot_context.shared_executor(self.conf["topology.worker.shared.thread.pool.size"])
 
@@ -122,6 +133,7 @@ class Task:
             prepare()
         finally:
             self._opening = False
+        self.idle = defined(self.component(), "idle", 0)
 
     def end(self, close: Callable[[], None], name: str) -> None:
         """Run the hooks' `cleanup` and the component's own `close` or `cleanup`; what they raise is reported."""
@@ -159,6 +171,27 @@ class Task:
         if self.slot_context.before is not None:
             self.slot_context.before(self, None)
         self.guard(call, what)
+
+    def call(self, call: Callable[[], object], what: str) -> None:
+        """Make a call into user code, in the thread of the task; the slot's own thread asks for it."""
+        self.make_call(call, what)
+
+    def call_idle(self) -> None:
+        """Call the component's own `idle`, where it has one."""
+        if self.idle is not None and self.has_nothing_to_do():
+            now = self.clock.monotonic()
+            if now >= self._idle_again:
+                self._idle_again = now + IDLE_CALL_SECS
+                self.make_call(self.idle, "idle")
+
+    def has_nothing_to_do(self) -> bool:
+        raise NotImplementedError
+
+    def write_dead_letter(self, letter: Mapping[str, Any]) -> None:
+        """`collector.dead_letter`."""
+        if not isinstance(letter, Mapping):
+            raise StormError(f"dead_letter takes a mapping, got {shown(letter)}")
+        self.slot_context.write_letter(self.component_id, letter)
 
     # Errors.
 
@@ -313,6 +346,12 @@ class Task:
         self.stats.emitted = sum(route.emitted for route in user_routes)
         self.stats.transferred = sum(route.emitted + route.extra for route in user_routes)
         return self.stats
+
+
+def defined(component: Any, method: str, arguments: int) -> Any:
+    """A method that a component may have or not; an attribute of that name that is none does not count."""
+    found = getattr(component, method, None) if callable(getattr(type(component), method, None)) else None
+    return found if callable(found) and takes(found, arguments) else None
 
 
 def user_frames(error: BaseException) -> Any:

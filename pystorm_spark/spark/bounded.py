@@ -71,6 +71,7 @@ def run_bounded(
     check_session(spark)
     _check_inputs(topology, inputs)
     wanted = _wanted(topology, collect)
+    conf = {**topology.conf, **(conf or {})}
     resolved: Mapping[str, Any] = resolve(conf)
     workers = resolved["topology.workers"] or spark.sparkContext.defaultParallelism
     goes_back = resolved["topology.state.guarantee"] == "exactly-once"

@@ -44,10 +44,13 @@ class StatefulBolt(Bolt):
         """A commit begins: what is put now still belongs to it."""
 
     def pre_commit(self, txid: int) -> None:
-        """The commit `txid` is durable."""
+        """The commit `txid` is durable. What is emitted here, without an anchor, belongs to the next one."""
 
     def pre_rollback(self) -> None:
         """The state is about to go back to the last commit; then the same object holds what that held."""
+
+    def post_rollback(self) -> None:
+        """The states of all bolts of this process hold the last commit again, and nothing was executed since."""
 
     def migrate_state(self, state: KeyValueState[Any, Any], version: int) -> None:
         """Bring values of an older `state_version` up to this one; called before `init_state`, once."""
@@ -106,6 +109,9 @@ class StatefulBoltExecutor(DurableBolt):
         finally:
             self._state.rollback()
             self._state.redo(self._begun)
+
+    def post_rollback(self) -> None:
+        self.wrapped.post_rollback()
 
     def has_changed(self) -> bool:
         return self._state.has_changed()

@@ -38,7 +38,7 @@ class KeyValueState(Generic[K, V]):
     A section is one msgpack array of keys and values in turn. Atoms are as they are, others `PACKED`.
     """
 
-    __slots__ = ("_changed", "_codec", "_committed", "_prepared", "_size")
+    __slots__ = ("_changed", "_codec", "_committed", "_prepared", "_size", "_touched")
 
     def __init__(self, codec: StateCodec) -> None:
         self._codec = codec
@@ -48,6 +48,7 @@ class KeyValueState(Generic[K, V]):
         self._prepared: dict[Any, Any] = {}
         self._committed: dict[Any, Any] = {}
         self._size = 0
+        self._touched: set[str] = set()  # "since" the last prepare, and "before" it, where that is not committed
 
     # What users call.
 
@@ -102,6 +103,10 @@ class KeyValueState(Generic[K, V]):
         for key in self._merged():
             self.delete(key)
 
+    def touch(self) -> None:
+        """Have a commit come though no key has changed: what this task remembers of time is part of it."""
+        self._touched.add("since")
+
     def keys(self) -> Iterator[K]:
         return iter(self._merged())
 
@@ -153,7 +158,7 @@ class KeyValueState(Generic[K, V]):
         self._size = len(self._committed)
 
     def has_changed(self) -> bool:
-        return bool(self._changed or self._prepared)
+        return bool(self._changed or self._prepared or self._touched)
 
     def prepare_commit(self) -> bytes | None:
         """The changes since the last commit, those included that were prepared before and never committed."""
@@ -173,10 +178,12 @@ class KeyValueState(Generic[K, V]):
             for key, value in self._prepared.items():
                 _set(self._committed, key, value)
         self._prepared = {}
+        self._touched.discard("before")
 
     def rollback(self) -> None:
         """Go back to the last commit."""
         self._changed, self._prepared = {}, {}
+        self._touched.clear()
         self._size = len(self._committed)
 
     def changes(self) -> dict[Any, Any]:
@@ -205,6 +212,7 @@ class KeyValueState(Generic[K, V]):
         else:
             self._prepared = self._changed
         self._changed = {}
+        self._touched = {"before"} if self._touched else set()
 
     def _find(self, key: Any) -> Any:
         value = self._changed.get(key, _UNKNOWN)

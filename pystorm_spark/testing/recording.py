@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from reprlib import repr as short
 from typing import Any
@@ -89,6 +89,7 @@ class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputColle
         self.acked: list[Tuple] = []
         self.failed: list[Tuple] = []
         self.errors: list[BaseException] = []
+        self.letters: list[dict[str, Any]] = []
         self.timeouts_reset: list[Tuple] = []
         self._task_ids = list(task_ids)
         self._input: Tuple | None = None  # set by `set_context` alone
@@ -114,6 +115,12 @@ class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputColle
         if not isinstance(error, BaseException):
             error = StormError(f"report_error got {error!r}; give it an exception")
         self.errors.append(error)
+
+    def run(self, function: Callable[[Any], object]) -> None:
+        function(self)
+
+    def dead_letter(self, letter: Mapping[str, Any]) -> None:
+        self.letters.append(dict(letter))
 
     def pending_count(self) -> int:
         """How many emits had a message id: none of them is ever acked or failed."""

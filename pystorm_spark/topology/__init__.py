@@ -6,6 +6,7 @@ from pystorm_spark.topology.component import BasicBolt, Bolt, LambdaBolt, Lambda
 from pystorm_spark.topology.config import Config
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.declarer import BoltDeclarer, OutputFieldsDeclarer, SpoutDeclarer
+from pystorm_spark.topology.delegating import DelegatingCollector
 from pystorm_spark.topology.fields import Fields, Stream, Values
 from pystorm_spark.topology.graph import Topology
 from pystorm_spark.topology.grouping import CustomStreamGrouping
@@ -41,6 +42,7 @@ __all__ = [
     "BoltFailInfo",
     "Config",
     "CustomStreamGrouping",
+    "DelegatingCollector",
     "EmitInfo",
     "Fields",
     "GlobalStreamId",

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from pystorm_spark.errors import InvalidTopologyError, StormError, did_you_mean
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.component import Bolt, LambdaBolt, LambdaSpout, Spout, takes
+from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.declarer import BoltDeclarer, ComponentDeclarer, OutputFieldsDeclarer, SpoutDeclarer
 from pystorm_spark.topology.fields import Fields, FieldsLike, Stream
 from pystorm_spark.topology.graph import ComponentSpec, Topology
@@ -39,6 +40,7 @@ class TopologyBuilder:
     def __init__(self) -> None:
         self._declared: list[tuple[Any, Any, Any, ComponentDeclarer]] = []  # id, component, parallelism, declarer
         self._worker_hooks: list[WorkerHook] = []
+        self._conf: dict[str, Any] = {}
 
     def set_spout(
         self, spout_id: str, spout: Spout | Callable[[], Any], parallelism: int | None = None
@@ -69,6 +71,11 @@ class TopologyBuilder:
         """Have `hook` called in every slot when it starts and when it ends."""
         self._worker_hooks.append(hook)
 
+    def add_configurations(self, conf: Mapping[str, Any]) -> None:
+        """Configuration that the topology brings along: above the defaults, and below what it is submitted with."""
+        resolve(conf)  # which checks it
+        self._conf.update(conf)
+
     def create_topology(self) -> Topology:
         """The frozen topology, or an `InvalidTopologyError` that lists everything that is wrong with it."""
         problems: list[str] = []
@@ -85,7 +92,7 @@ class TopologyBuilder:
                 specs[id_] = _spec(id_, component, parallelism, declarer)
             except InvalidTopologyError as exc:
                 problems.append(str(exc))
-        topology = Topology(specs, tuple(self._worker_hooks))
+        topology = Topology(specs, tuple(self._worker_hooks), dict(self._conf))
         if not any(isinstance(declarer, SpoutDeclarer) for _, _, _, declarer in self._declared):
             problems.append("a topology needs at least one spout; add one with set_spout")
         problems += _structure_problems(topology, {entry[0] for entry in self._declared if isinstance(entry[0], str)})

@@ -5,7 +5,7 @@ Only `bolt_emit` and `spout_emit` tell Java's positional forms from Python's key
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pystorm_spark.errors import EmitError
@@ -63,6 +63,22 @@ class OutputCollector:
         """Show `error` in the topology's status; no tuple is failed by it."""
         self._delegate.report_error(error)
 
+    def run(self, function: Callable[[Any], object]) -> None:
+        """Have `function(collector)` called in the task's own thread, between two calls of the component.
+
+        Any thread may call it, and it returns at once: one hand-over for any number of emits, acks and fails. What is
+        handed over is called in that order; what it raises is reported as an error of the component.
+        """
+        self._delegate.run(lambda _: function(self))
+
+    def dead_letter(self, letter: Mapping[str, Any]) -> None:
+        """Write down what is given up; it is durable when this returns. What is no JSON in it is written as text.
+
+        It is one line of `dead-letters/COMPONENT/*.jsonl` beside the topology's checkpoint; `id`, `time`, `kind` and
+        `topology` are added where they are missing. Any thread may call it.
+        """
+        self._delegate.dead_letter(letter)
+
     def _report_failure(self, error: BaseException, tup: Tuple) -> None:
         """Report why `tup` is about to fail; the collectors of an engine show it, too."""
         self.report_error(error)
@@ -98,6 +114,22 @@ class SpoutOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Show `error` in the topology's status."""
         self._delegate.report_error(error)
+
+    def run(self, function: Callable[[Any], object]) -> None:
+        """Have `function(collector)` called in the task's own thread, between two calls of the component.
+
+        Any thread may call it, and it returns at once: one hand-over for any number of emits. What is
+        handed over is called in that order; what it raises is reported as an error of the component.
+        """
+        self._delegate.run(lambda _: function(self))
+
+    def dead_letter(self, letter: Mapping[str, Any]) -> None:
+        """Write down what is given up; it is durable when this returns. What is no JSON in it is written as text.
+
+        It is one line of `dead-letters/COMPONENT/*.jsonl` beside the topology's checkpoint; `id`, `time`, `kind` and
+        `topology` are added where they are missing. Any thread may call it.
+        """
+        self._delegate.dead_letter(letter)
 
     def pending_count(self) -> int:
         """How many tracked tuples of this task are neither acked nor failed."""
@@ -141,6 +173,10 @@ class BasicOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Show `error` in the topology's status; no tuple is failed by it."""
         self._collector.report_error(error)
+
+    def dead_letter(self, letter: Mapping[str, Any]) -> None:
+        """Write down what is given up: see `OutputCollector.dead_letter`."""
+        self._collector.dead_letter(letter)
 
     def _check_anchors(self, anchors: Anchors) -> None:
         if anchors is not None and anchors is not self._input:

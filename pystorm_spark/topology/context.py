@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
-from pystorm_spark.errors import UnknownIdError, did_you_mean
+from pystorm_spark.errors import StormError, UnknownIdError, did_you_mean
 from pystorm_spark.metrics.types import CountMetric, GaugeMetric, HistogramMetric, MeterMetric, Metric, TimerMetric
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.fields import DEFAULT_STREAM, Fields
@@ -34,6 +34,7 @@ class TaskServices(Protocol):
     def hooks(self) -> list[TaskHook]: ...
     def monotonic(self) -> float: ...
     def time(self) -> float: ...
+    def task_index(self, values: list[Any], tasks: int) -> int: ...
     def call_at(self, when: float, function: Callable[[], object], period: float | None) -> TimerHandle: ...
     def shared_executor(self) -> Executor: ...
 
@@ -156,6 +157,17 @@ class TopologyContext:
     def component_tasks(self, component_id: str) -> list[int]:
         """The task ids of a component, ascending; empty for an unknown component."""
         return list(self._tasks.get(component_id, ()))
+
+    def task_for(self, component_id: str, values: Sequence[Any]) -> int:
+        """The task of a component that fields grouping by all of `values`, in this order, chooses."""
+        self._spec(component_id)
+        tasks = self._tasks[component_id]
+        if not isinstance(values, (list, tuple)):
+            raise StormError(f"task_for takes a list of values, got {values!r}")
+        try:
+            return tasks[self._services.task_index(list(values), len(tasks))]
+        except TypeError as exc:
+            raise StormError(f"task_for cannot group by {values!r}: {exc}") from exc
 
     def component_id(self, task_id: int) -> str:
         """The component of a task; an unknown id is an `UnknownIdError`."""

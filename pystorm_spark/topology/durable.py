@@ -58,6 +58,9 @@ class CommittedBolt(Bolt):
     def rollback(self) -> None:
         """Go back to the last commit."""
 
+    def post_rollback(self) -> None:
+        """All bolts of this process have gone back; called before anything is executed again."""
+
     @abstractmethod
     def has_changed(self) -> bool:
         """Whether there is something to commit."""

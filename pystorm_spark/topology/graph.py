@@ -38,6 +38,7 @@ class Topology:
 
     components: Mapping[str, ComponentSpec]
     worker_hooks: tuple[WorkerHook, ...] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict)  # that it brings along
 
     @property
     def spouts(self) -> dict[str, ComponentSpec]:

@@ -142,8 +142,8 @@ class Commits:
 
     def commit(self, txid: int) -> None:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
-        for bolt, committed in self._bolts.values():
-            bolt.guard(committed.commit, "pre_commit", txid)
+        for bolt, _ in self._bolts.values():
+            bolt.commit(txid)
         # Release the outcomes of all spouts before the first one hears of them.
         acked = [(spout, outcomes.release(txid)) for spout, outcomes in self._spouts.values()]
         for spout, outcomes in acked:
@@ -153,6 +153,8 @@ class Commits:
         """Have every state go back to the last commit."""
         for bolt, committed in self._bolts.values():
             bolt.guard(committed.rollback, "pre_rollback")
+        for bolt, committed in self._bolts.values():
+            bolt.guard(committed.post_rollback, "post_rollback")
 
     def read(self, component: str, key: Any) -> dict[Any, Any]:
         """{key: value} of the last commit in this slot's tasks of `component`: one key, or all if it is None."""

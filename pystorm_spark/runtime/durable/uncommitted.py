@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pystorm_spark.core import compiled
 from pystorm_spark.runtime.durable.committed_ids import CommittedIds
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows
-from pystorm_spark.runtime.pending_limit import QUEUED
+from pystorm_spark.runtime.pending_limit import QUEUED, TIMED_OUT
 from pystorm_spark.runtime.trees import Root
 
 IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
+BY_TASK = re.compile(r"^.*?:\d+ ")  # the task that has failed a tuple
+FAILED_IT = "failed it"  # without an exception
 BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that are no fault of the message, and do not count
 MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
 MOST_UNCOMMITTED = 1 << 20  # roots of one spout task, if it has no limit of its own
+
+
+def reason_of(why: str) -> str:
+    """Why a message has failed, as a spout's `failed` is told: a word of ours, or what a bolt has raised."""
+    if why in (QUEUED, TIMED_OUT):
+        return "timeout"
+    if why == IN_FLIGHT:
+        return "recovery"
+    raised = BY_TASK.sub("", why, count=1)
+    return raised if raised and raised != FAILED_IT else "failed"
 
 
 class DeadLetter(NamedTuple):

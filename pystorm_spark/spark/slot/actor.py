@@ -21,6 +21,7 @@ from pystorm_spark.clock import Clock
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.runtime.task import IDLE_CALL_SECS
 from pystorm_spark.spark.protocol.slot_errors import pack_error
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.slot.announcer import Announcer
@@ -336,6 +337,8 @@ class SlotActor:
         if slot.active and slot.spouts:
             wait_secs = slot.plan.conf["topology.sleep.spout.wait.strategy.time.ms"] / 1000
             secs = max(wait_secs, min(wait_secs * 2 ** min(idle_turns // 32, 6), LONGEST_REST_SECS))
+        if slot.is_open and slot.is_idling():
+            secs = min(secs, IDLE_CALL_SECS * 2 ** min(idle_turns // 64, 3))
         return float(min(secs, max(0.0, slot.next_due() - self._now())))
 
     # Exchanges.
