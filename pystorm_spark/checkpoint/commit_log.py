@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.keying import HASH_KEY, NO_KEYING, Keying
@@ -13,8 +14,10 @@ from pystorm_spark.checkpoint.slot_side import Assignment, Written, written_by
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.topology.durable import TaskKey
+from pystorm_spark.topology.view import CheckpointView
 
 # Among the extras of a manifest.
+METADATA = "metadata"  # {component: what its `checkpoint_metadata` was}
 SLOTS = "slots"  # the tasks with state of each
 CARRIED_PARTS = 64  # parts with message ids of earlier commits, at least; one start of a slot adds those of one commit
 CARRIED_STARTS = 4  # of all slots, after each of which there was another commit
@@ -34,6 +37,7 @@ class CommitLog:
         slots: Sequence[Sequence[TaskKey]],
         keying: Keying = NO_KEYING,
         spouts: Collection[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self._store = store
         self._topology = topology
@@ -41,6 +45,7 @@ class CommitLog:
         self._tasks = _counted(self._slots)
         self._keying = keying
         self._spouts = spouts
+        self._metadata = dict(metadata or {})  # of the components, for their `validate`
         # Message ids of commits after which a slot has started: its spouts may not have heard of their acks, and nobody
         # knows when they will emit them again. These parts stay with all later commits.
         self._carried: dict[Part, None] = {}
@@ -55,6 +60,14 @@ class CommitLog:
         """The last commit; the first one holds nothing."""
         assert self._store.last is not None
         return self._store.last
+
+    def view(self, component: str) -> CheckpointView | None:
+        """What the last commit says of a component with state; None if it says nothing."""
+        last = self.last
+        if component not in last.tasks:
+            return None
+        version, metadata = last.schemas.get(component), last.extra.get(METADATA, {}).get(component)
+        return CheckpointView(last.txid, last.tasks[component], version, metadata)
 
     def holds_state(self) -> bool:
         """Whether the last commit has any state."""
@@ -80,7 +93,11 @@ class CommitLog:
             self._tasks,
             dict(schemas),
             acked,
-            {SLOTS: [[list(task) for task in tasks] for tasks in self._slots], **self._keying.to_plain()},
+            {
+                SLOTS: [[list(task) for task in tasks] for tasks in self._slots],
+                METADATA: self._metadata,
+                **self._keying.to_plain(),
+            },
         )
         self._store.publish(manifest)
 

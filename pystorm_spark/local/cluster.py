@@ -46,6 +46,7 @@ class LocalCluster(Cluster[LocalRunner]):
             self._checkpoint.check()
         plan = make_plan(topology, conf, storm_id, slots=1)
         submitted = LocalTopology(name, plan, self._clock, self._random(), self._checkpoint)
+        submitted.validate()
         submitted.check_components()
         runner = SimulatedRunner(submitted, self.advance_time) if self._simulated else Runner(submitted)
         if active:

@@ -19,6 +19,7 @@ from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.durable.commits import Commits, Letter, Restored
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.topology.view import CheckpointView
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class LocalCommits:
         self._files = files
         store = CheckpointStore(files, name, allow_older=plan.conf[OLDER_KEY])
         keying = Keying(plan.conf[HASH_KEY], plan.keyed_bolts)
-        self._log = CommitLog(store, name, [plan.durable_tasks(0)], keying, plan.committed_spouts)
+        self._log = CommitLog(store, name, [plan.durable_tasks(0)], keying, plan.committed_spouts, plan.metadata)
         self._interval = plan.conf["topology.state.checkpoint.interval.ms"] / 1000
         self._clock = clock
         self._give_up = give_up
@@ -47,6 +48,10 @@ class LocalCommits:
         self._merger = self._new_merger()
         self.due = math.inf  # of the next commit
         self.has_committed = False  # since the slot was opened
+
+    def view(self, component: str) -> CheckpointView | None:
+        """What the last commit says of a component with state; None if it says nothing."""
+        return self._log.view(component)
 
     def holds_state(self) -> bool:
         """Whether the last commit has any state."""

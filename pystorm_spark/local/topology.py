@@ -16,6 +16,7 @@ from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.clock import Clock
 from pystorm_spark.cluster.checks import check_stateful, state_not_open
 from pystorm_spark.cluster.info import Tally, TopologyInfo
+from pystorm_spark.cluster.validation import validate_components
 from pystorm_spark.local.commits import LocalCommits
 from pystorm_spark.runtime.bolt_task import SlotCrash
 from pystorm_spark.runtime.components import pickle_components
@@ -54,11 +55,16 @@ class LocalTopology:
         self._letters = DeadLetters(self._folder) if self._folder is not None else None
         self._files: Files | None = None  # of the states, where there are any
         self._commits: LocalCommits | None = None
-        if plan.committed_bolts:
+        if plan.has_commits:
             self._files = PosixFiles(self._folder / "state") if self._folder is not None else MemoryFiles()
             self._commits = self._make_commits()
         elif self._folder is not None and (self._folder / "state").exists():
             refuse_loss(PosixFiles(self._folder / "state"), name)
+
+    def validate(self) -> None:
+        """Let each component refuse the submit."""
+        checkpoint_of = self._commits.view if self._commits is not None else lambda _: None
+        validate_components(self.plan.topology, self.plan.confs, self.plan.tasks, checkpoint_of)
 
     def check_components(self) -> None:
         """Build the slot without opening anything, so that what cannot be loaded is known at once."""

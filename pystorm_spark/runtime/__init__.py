@@ -30,5 +30,5 @@ Beside them:
 | `metrics_bolt` | metrics consumers as bolts |
 | `codec/` | frames and values as bytes: `codec`, `values`, `extension`, `pickling`, `arrays`, `arrow_rows` |
 | `keys/` | hashes of grouping keys: `hashing`, `java_hash` |
-| `durable/` | what a commit holds: `commits`, `uncommitted`, `committed_ids`, `committed_rows`, `transactions` |
+| `durable/` | a commit: `commits`, `uncommitted`, `committed_ids`, `committed_rows`, `positions`, `transactions` |
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 from pystorm_spark.runtime.metrics_bolt import METRICS_FIELDS, METRICS_STREAM, metrics_components
 from pystorm_spark.topology.config import component_conf
-from pystorm_spark.topology.durable import DurableBolt, TaskKey, committed_of
+from pystorm_spark.topology.durable import DurableBolt, DurableSpout, TaskKey, committed_of
 from pystorm_spark.topology.fields import Stream
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 from pystorm_spark.topology.grouping import FieldsGrouping, Grouping
@@ -64,6 +64,27 @@ class Plan:
         return [id_ for id_ in self.committed_bolts if isinstance(committed_of(specs[id_].component), DurableBolt)]
 
     @cached_property
+    def durable_spouts(self) -> list[str]:
+        """The spouts whose positions are part of commits."""
+        return [id_ for id_, spec in self.specs.items() if isinstance(spec.component, DurableSpout)]
+
+    @property
+    def has_commits(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self.committed_bolts or self.durable_spouts)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """{component with state: what a checkpoint keeps of it for its `validate`}, of those that have any."""
+        found = {}
+        for id_ in self.durable_bolts:
+            bolt = committed_of(self.specs[id_].component)
+            assert isinstance(bolt, DurableBolt)
+            if bolt.checkpoint_metadata is not None:
+                found[id_] = bolt.checkpoint_metadata
+        return found
+
+    @cached_property
     def keyed_bolts(self) -> dict[str, int]:
         """{bolt: number of fields}, of those with state whose whole input is grouped on as many fields."""
         found = {}
@@ -82,7 +103,7 @@ class Plan:
             sources = {source.component_id for source in self.specs[found.pop()].inputs} - reached
             reached |= sources
             found += sources
-        return {id_ for id_ in reached if self.specs[id_].kind == "spout"}
+        return {id_ for id_ in reached if self.specs[id_].kind == "spout"}.union(self.durable_spouts)
 
     @cached_property
     def reached(self) -> dict[str, frozenset[str]]:
@@ -108,7 +129,7 @@ class Plan:
         """The tasks of a slot that have state."""
         return [
             TaskKey(id_, index)
-            for id_ in self.durable_bolts
+            for id_ in (*self.durable_bolts, *self.durable_spouts)
             for index, task in enumerate(self.tasks[id_])
             if self.slot_of[task] == slot
         ]

@@ -78,7 +78,7 @@ class Slot:
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
         self.back_pressure = BackPressure(plan, {task.component_id for task in self.spouts}, self.bolts, self.arrivals)
         self.slot_context.with_transactions = frozenset(task for id_ in plan.durable_bolts for task in plan.tasks[id_])
-        self.commits = Commits(plan, self.tasks) if plan.committed_bolts else None
+        self.commits = Commits(plan, self.tasks) if plan.has_commits else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
         self._slow = False  # the last turn

@@ -13,6 +13,7 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import shown
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.acker import AckLedger, Outcome
+from pystorm_spark.runtime.durable.positions import SpoutPosition
 from pystorm_spark.runtime.durable.uncommitted import (
     IN_FLIGHT,
     MOST_UNCOMMITTED,
@@ -28,7 +29,7 @@ from pystorm_spark.runtime.spout_collector import SpoutCollector
 from pystorm_spark.runtime.task import Task, defined
 from pystorm_spark.runtime.trees import UNTRACKED, Root, new_root, release
 from pystorm_spark.topology.component import Spout
-from pystorm_spark.topology.durable import BatchSpout
+from pystorm_spark.topology.durable import BatchSpout, DurableSpout
 from pystorm_spark.topology.hooks import SpoutAckInfo, SpoutFailInfo
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class SpoutTask(Task):
         limit: int = conf["topology.max.spout.pending"] or (sys.maxsize if uncommitted is None else MOST_UNCOMMITTED)
         is_played_again = isinstance(spout, BatchSpout) or (uncommitted is not None and uncommitted.is_exactly_once)
         self._pending_limit = PendingLimit(limit, conf["topology.message.timeout.secs"], adapts=is_played_again)
+        self.position = SpoutPosition(self, spout) if isinstance(spout, DurableSpout) else None
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
         self._left: dict[int, Root] = {}  # {root id: root whose tree has left the slot}
@@ -85,10 +87,17 @@ class SpoutTask(Task):
 
     def open(self) -> None:
         self.collector.now = self.clock.monotonic()
-        self.start(lambda: self.spout.open(self.conf, self.context, self.collector))
+        self._starting = "open"
+        self.start(self._open)
+
+    def _open(self) -> None:
+        self.spout.open(self.conf, self.context, self.collector)
+        if self.position is not None:
+            self._starting = "init_position"
+            self.position.open()
 
     def starting(self) -> str:
-        return "open"
+        return self._starting
 
     def component(self) -> Any:
         return self.spout
@@ -307,6 +316,10 @@ class SpoutTask(Task):
     def fail_pending(self) -> None:
         """Fail every pending root now, and all that waits for a commit: what was in flight is lost."""
         self.tell_outcomes()
+        if self.position is not None:
+            self.forget_pending()
+            self.position.rollback()
+            return
         for root in list(self.pending):
             self.settle(root, acked=False, why=IN_FLIGHT)
         if self.uncommitted is not None:  # these did not fail by themselves

@@ -88,6 +88,7 @@ class SparkCluster(Cluster[SparkTopology]):
             checkpoint = PosixPlace(temporary)
         submitted = SparkTopology(name, planned, conf, self._session, self._folder, checkpoint, temporary)
         try:
+            submitted.validate()
             submitted.start(active)
         except BaseException:
             submitted.end()

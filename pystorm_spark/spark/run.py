@@ -43,6 +43,7 @@ from pystorm_spark.spark.session.session import driver_hosts, is_local
 from pystorm_spark.spark.slot.fed_spout import FedSpout
 from pystorm_spark.spark.slot.process import START_LIMIT_KEY
 from pystorm_spark.spark.storage.place import Place
+from pystorm_spark.topology.view import CheckpointView
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Run:
         self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Place, past: Tally, sinks: Sinks
     ) -> None:
         check_open_files(plan.slots)
-        self._checkpoint = Checkpoint(plan, checkpoint, self._write_rows) if plan.committed_bolts else None
+        self._checkpoint = Checkpoint(plan, checkpoint, self._write_rows) if plan.has_commits else None
         if self._checkpoint is None and "state" in checkpoint.folders():
             refuse_loss((checkpoint / "state").files(), plan.conf["topology.name"])
         self.failure: BaseException | None = None  # why a slot could not start
@@ -277,6 +278,10 @@ class Run:
 
     def _links(self) -> list[SlotLink]:
         return [link for link in self.driver.slots.values() if link is not None]
+
+    def checkpoint_view(self, component: str) -> CheckpointView | None:
+        """What the last commit says of a component with state; None if it says nothing."""
+        return self._checkpoint.view(component) if self._checkpoint is not None else None
 
     def check_state(self) -> None:
         """Raise a `StormError` if the last commit is not there any more."""

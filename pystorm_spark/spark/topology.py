@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pystorm_spark.cluster.checks import check_stateful
 from pystorm_spark.cluster.info import Tally, TopologyInfo
 from pystorm_spark.cluster.running import ACTIVE, KILLED, RunningTopology
+from pystorm_spark.cluster.validation import validate_components
 from pystorm_spark.errors import NotAliveError, StormError
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.spark.errors import spark_errors_ignored
@@ -77,6 +78,10 @@ class SparkTopology(RunningTopology):
     @property
     def conf(self) -> Mapping[str, Any]:
         return self.plan.conf
+
+    def validate(self) -> None:
+        """Let each component refuse the submit."""
+        validate_components(self.plan.topology, self.plan.confs, self.plan.tasks, self.run.checkpoint_view)
 
     def start(self, active: bool) -> None:
         """Place the slots, open them if `active`, then let the query turn the loop."""

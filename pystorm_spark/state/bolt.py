@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ class StatefulBolt(Bolt):
     After a crash the state is that of the last commit, and what came later is played again.
     """
 
+    checkpoint_metadata: Any = None  # plain data (numbers, text, lists, dicts) that each commit keeps: see `validate`
     state_version = 1  # raise it when what the values look like has changed, and define `migrate_state`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -64,6 +66,13 @@ class StatefulBolt(Bolt):
             raise InvalidTopologyError(
                 f"state_version of {type(self).__name__} must be an integer, got {self.state_version!r}"
             )
+        try:
+            json.dumps(self.checkpoint_metadata)
+        except (TypeError, ValueError) as exc:
+            raise InvalidTopologyError(
+                f"checkpoint_metadata of {type(self).__name__} must be numbers, text, lists and dicts, got "
+                f"{self.checkpoint_metadata!r}"
+            ) from exc
         return StatefulBoltExecutor(self)
 
 
@@ -75,6 +84,10 @@ class StatefulBoltExecutor(DurableBolt):
     def prepare(self, conf: Conf, context: TopologyContext, collector: OutputCollector) -> None:
         self.execute = self.wrapped.execute  # type: ignore[method-assign] # without a call in between
         self.wrapped.prepare(conf, context, collector)
+
+    @property
+    def checkpoint_metadata(self) -> Any:
+        return self.wrapped.checkpoint_metadata
 
     @property
     def schema_version(self) -> int:

@@ -7,6 +7,7 @@ from pystorm_spark.topology.config import Config
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.declarer import BoltDeclarer, OutputFieldsDeclarer, SpoutDeclarer
 from pystorm_spark.topology.delegating import DelegatingCollector
+from pystorm_spark.topology.durable import DurableSpout
 from pystorm_spark.topology.fields import Fields, Stream, Values
 from pystorm_spark.topology.graph import Topology
 from pystorm_spark.topology.grouping import CustomStreamGrouping
@@ -21,6 +22,7 @@ from pystorm_spark.topology.hooks import (
     WorkerHook,
 )
 from pystorm_spark.topology.tuple import GlobalStreamId, MessageId, Tuple, is_tick
+from pystorm_spark.topology.view import CheckpointView, ComponentView
 
 # Storm's names for the same classes.
 BaseRichSpout = IRichSpout = Spout
@@ -40,9 +42,12 @@ __all__ = [
     "BoltDeclarer",
     "BoltExecuteInfo",
     "BoltFailInfo",
+    "CheckpointView",
+    "ComponentView",
     "Config",
     "CustomStreamGrouping",
     "DelegatingCollector",
+    "DurableSpout",
     "EmitInfo",
     "Fields",
     "GlobalStreamId",

@@ -15,6 +15,7 @@ from pystorm_spark.topology.tuple import Tuple, is_tick
 if TYPE_CHECKING:
     from pystorm_spark.topology.context import TopologyContext
     from pystorm_spark.topology.declarer import OutputFieldsDeclarer
+    from pystorm_spark.topology.view import ComponentView
 
 Conf = Mapping[str, Any]
 
@@ -53,6 +54,13 @@ class Component:
     def component_configuration(self) -> Conf | None:
         """Configuration of this component alone, over the topology's; called once, when the topology is created."""
         return None
+
+    def validate(self, conf: Conf, view: ComponentView) -> None:
+        """Raise what speaks against running; called once, in the driver, at submit, before anything starts.
+
+        A `StormError` reaches the caller of the submit as it is, anything else as an `InvalidTopologyError` from it.
+        `conf` is the component's own configuration over the topology's.
+        """
 
 
 class Spout(Component):
@@ -127,6 +135,9 @@ class WrappingBolt(Bolt):
 
     def component_configuration(self) -> Conf | None:
         return self.wrapped.component_configuration()
+
+    def validate(self, conf: Conf, view: ComponentView) -> None:
+        self.wrapped.validate(conf, view)
 
     def cleanup(self) -> None:
         self.wrapped.cleanup()

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from pystorm_spark.naming import java_names
 from pystorm_spark.topology.component import Bolt, Component, Spout, WrappingBolt
 
 # Extension types of a section, beside those of values (`runtime/codec/extension.py`).
@@ -73,6 +74,7 @@ class DurableBolt(WrappingBolt, CommittedBolt):
     of a commit, or with all there was.
     """
 
+    checkpoint_metadata: Any = None  # plain data that a checkpoint keeps of the bolt, for its `validate`
     starting = "prepare"  # the user's method that a start has come to, for what it raises
 
     @property
@@ -91,6 +93,38 @@ class DurableBolt(WrappingBolt, CommittedBolt):
     @abstractmethod
     def committed_value(self, key: Any) -> Any:
         """What the last commit holds for `key`; None if it holds nothing."""
+
+
+@java_names()
+class DurableSpout(Spout):
+    """A spout whose position in its source is part of the commit, beside the states.
+
+    The position goes before what the source itself remembers: after a crash the spout goes on where the last commit
+    says. It is any value that a state can keep. After a rollback the spout hears `rollback_position`, and no `fail` of
+    what was in flight. All of this is called in the task's thread, between two calls of `next_tuple`.
+    """
+
+    def init_position(self, position: Any) -> None:
+        """Begin at `position`, which the last commit holds; None at the first start. Called after `open`."""
+
+    def settled(self, message_ids: Sequence[Any]) -> None:
+        """What the trees of these have changed is in the commit that is being prepared; called before `position`.
+
+        Their `ack` comes when the commit is durable. If it is not made, they are emitted again: see
+        `rollback_position`.
+        """
+
+    def position(self) -> Any:
+        """The position up to which all that was emitted is settled; called for each commit.
+
+        With exactly-once that is all that was emitted: nothing is in flight then. With at-least-once it ends before the
+        first message whose id has neither come to `settled` nor to `ack`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define position()")
+
+    def rollback_position(self, position: Any) -> None:
+        """Emit again whatever comes after `position`, that of the last commit; None if there was no commit."""
+        raise NotImplementedError(f"{type(self).__name__} must define rollback_position(position)")
 
 
 class BatchSpout(Spout):

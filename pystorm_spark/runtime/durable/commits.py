@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pystorm_spark.errors import StormError, in_words, shown
 from pystorm_spark.runtime.bolt_task import BoltTask
@@ -13,6 +14,8 @@ from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.spout_task import SpoutTask
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.topology.durable import CommittedBolt, DurableBolt, TaskKey
+
+T = TypeVar("T")
 
 
 class Letter(NamedTuple):
@@ -59,12 +62,14 @@ class Commits:
                 self._bolts[key] = task, task.committed
             elif isinstance(task, SpoutTask) and task.uncommitted is not None:
                 self._spouts[key] = task, task.uncommitted
+        spouts = {key: spout for key, (spout, _) in self._spouts.items()}
+        self._positions = {key: spout.position for key, spout in spouts.items() if spout.position is not None}
         self._transactions = [bolt.transactions for bolt, _ in self._bolts.values() if bolt.transactions is not None]
         self.is_exactly_once: bool = plan.conf["topology.state.guarantee"] == "exactly-once"
 
     def tasks(self) -> list[TaskKey]:
         """The tasks that have state."""
-        return [key for key, (_, bolt) in self._bolts.items() if isinstance(bolt, DurableBolt)]
+        return [*(key for key, (_, bolt) in self._bolts.items() if isinstance(bolt, DurableBolt)), *self._positions]
 
     def spouts(self) -> set[str]:
         """The spouts of which there are message ids to be restored."""
@@ -74,6 +79,8 @@ class Commits:
         """Give every task what it begins with; before it is opened."""
         for (component, index), (bolt, _) in self._bolts.items():
             bolt.restored = restored.sections.get(TaskKey(component, index), ()), restored.schemas.get(component)
+        for key, position in self._positions.items():
+            position.restore(restored.sections.get(key, ()))
         self.restore_ids(restored.acked)
 
     def restore_ids(self, acked: Mapping[str, Iterable[bytes]]) -> None:
@@ -86,7 +93,8 @@ class Commits:
     def is_wanted(self) -> bool:
         """Whether there is something to commit."""
         has_outcomes = any(len(outcomes) for _, outcomes in self._spouts.values())
-        return has_outcomes or any(committed.has_changed() for _, committed in self._bolts.values())
+        has_moved = any(position.has_changed() for position in self._positions.values())
+        return has_outcomes or has_moved or any(committed.has_changed() for _, committed in self._bolts.values())
 
     def is_urgent(self) -> bool:
         """Whether a commit should not wait: spouts will soon have no room for more."""
@@ -122,6 +130,9 @@ class Commits:
                 sections[key] = section
             if isinstance(committed, DurableBolt):
                 schemas[key.component] = committed.schema_version
+        for key, position in self._positions.items():
+            spout, outcomes = self._spouts[key]
+            sections[key] = _asked(spout, "position", partial(position.prepare, outcomes.marked_ids()))
         letters = [
             Letter(key.component, letter)
             for key, (_, outcomes) in self._spouts.items()
@@ -144,6 +155,8 @@ class Commits:
         """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
         for bolt, _ in self._bolts.values():
             bolt.commit(txid)
+        for position in self._positions.values():
+            position.commit()
         # Release the outcomes of all spouts before the first one hears of them.
         acked = [(spout, outcomes.release(txid)) for spout, outcomes in self._spouts.values()]
         for spout, outcomes in acked:
@@ -170,9 +183,14 @@ class Commits:
 
 
 def _prepared(task: Task, committed: CommittedBolt, txid: int, is_full: bool) -> bytes | None:
+    return _asked(task, "pre_prepare", partial(committed.prepare_commit, txid, is_full))
+
+
+def _asked(task: Task, what: str, ask: Callable[[], T]) -> T:
+    """What user code says to a commit; if it raises, there is none."""
     task.slot_context.running = task
     try:
-        return committed.prepare_commit(txid, is_full)
+        return ask()
     except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
-        task.report(exc, what="pre_prepare")
-        raise StormError(f"pre_prepare of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}") from exc
+        task.report(exc, what=what)
+        raise StormError(f"{what} of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}") from exc

@@ -20,6 +20,7 @@ from pystorm_spark.spark.protocol.wire import Connection
 from pystorm_spark.spark.storage.hadoop_files import HadoopFiles
 from pystorm_spark.spark.storage.handed_files import FilesDesk
 from pystorm_spark.spark.storage.place import Place
+from pystorm_spark.topology.view import CheckpointView
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +48,15 @@ class Checkpoint:
             is_fenced=self._desk is not None,  # the system's lock ends with its driver, that of a URI may end before
         )
         keying = Keying(plan.conf[HASH_KEY], plan.keyed_bolts)
-        self._log = CommitLog(store, name, slots, keying, plan.committed_spouts)
+        self._log = CommitLog(store, name, slots, keying, plan.committed_spouts, plan.metadata)
 
     @property
     def txid(self) -> int:
         return self._log.last.txid
+
+    def view(self, component: str) -> CheckpointView | None:
+        """What the last commit says of a component with state; None if it says nothing."""
+        return self._log.view(component)
 
     def holds_state(self) -> bool:
         """Whether the last commit has any state."""
