@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from pystorm_spark.checkpoint.files import make_folder, sync_folder
 from pystorm_spark.errors import CheckpointError
 
+LETTERS = "dead-letters"  # the folder of those that components write
 FILE_NAME = "dead-letters.jsonl"
 
 
@@ -75,3 +80,33 @@ def _message(letter: Mapping[str, Any]) -> str:
 def to_lines(letters: Iterable[Mapping[str, Any]]) -> str:
     """The letters as they are written."""
     return "".join(json.dumps(letter) + "\n" for letter in letters)
+
+
+class ComponentLetters:
+    """The letters that components write themselves: `dead-letters/COMPONENT/*.jsonl`, a file for each writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / LETTERS
+        self._name = f"{secrets.token_hex(8)}.jsonl"
+        self._lock = threading.Lock()
+
+    def add(self, component: str, line: str) -> None:
+        """Add the letter of a component; it is on the disk when this returns. Any thread may call it."""
+        folder = self._folder / folder_name(component)
+        try:
+            with self._lock:
+                is_new = not (folder / self._name).exists()
+                make_folder(folder)
+                with open(folder / self._name, "ab", buffering=0) as file:
+                    os.chmod(folder / self._name, 0o600)
+                    _append(file, f"{line}\n".encode())
+                if is_new:
+                    sync_folder(folder)
+        except OSError as exc:
+            raise CheckpointError(f"a dead letter in {str(folder)!r} cannot be written: {exc.strerror}") from exc
+
+
+def folder_name(component: str) -> str:
+    """A component's id as the name of a folder."""
+    name = quote(component, safe=" ", errors="surrogatepass")
+    return name.replace(".", "%2E") if name.strip(".") == "" else name

@@ -84,7 +84,7 @@ class PosixFiles:
                     temporary.unlink()
                 raise
             try:
-                _sync(self._folder)
+                sync_folder(self._folder)
             except OSError:  # who was told that it is not written does not look for it again
                 with suppress(OSError):
                     path.unlink()
@@ -139,10 +139,11 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700)
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    _sync(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -134,7 +134,7 @@ class Runner(LocalRunner):
             log.error("topology %s ended: %s", topology.name, exc)
             self.error = exc
         finally:
-            topology.close()
+            topology.end()
             self.status = KILLED
             self.ended.set()
             self._make_calls()
@@ -180,7 +180,7 @@ class SimulatedRunner(LocalRunner):
         self._advance(secs)
 
     def end(self) -> None:
-        self._topology.close()
+        self._topology.end()
         self.status = KILLED
         self.ended.set()
 

@@ -6,10 +6,13 @@ import logging
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 from pystorm_spark.checkpoint.commit_log import refuse_loss
-from pystorm_spark.checkpoint.dead_letters import DeadLetters
+from pystorm_spark.checkpoint.dead_letters import ComponentLetters, DeadLetters
 from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.checkpoint.lock import CheckpointLock
 from pystorm_spark.checkpoint.memory import MemoryFiles
@@ -53,6 +56,9 @@ class LocalTopology:
         self._checkpoint = checkpoint
         self._folder = checkpoint.folder / name if checkpoint is not None else None
         self._letters = DeadLetters(self._folder) if self._folder is not None else None
+        self._component_letters: ComponentLetters | None = None
+        self._temporary: TemporaryDirectory[str] | None = None  # of these, without a checkpoint
+        self._making_letters = Lock()
         self._files: Files | None = None  # of the states, where there are any
         self._commits: LocalCommits | None = None
         if plan.has_commits:
@@ -83,6 +89,7 @@ class LocalTopology:
         slot = self.slot or Slot(self.plan, 0, self._components, self.clock, self._rng)
         self.slot = None  # one that could not be opened is not tried again
         slot.on_wake(self.on_wake)
+        slot.slot_context.write_letter = self._write_letter
         if self._commits is None:
             slot.open()
         else:
@@ -179,6 +186,27 @@ class LocalTopology:
             self._letters.add(txid, plain)
         for letter in plain:
             log.error(GIVEN_UP, letter)
+
+    def _write_letter(self, component: str, line: str) -> None:
+        """Keep a letter that a component has written: with the checkpoint, or as long as the topology lives."""
+        with self._making_letters:
+            if self._component_letters is None:
+                if self._folder is None:
+                    self._temporary = TemporaryDirectory(prefix="pystorm-letters-")
+                folder = self._folder if self._temporary is None else Path(self._temporary.name)
+                assert folder is not None
+                self._component_letters = ComponentLetters(folder)
+        self._component_letters.add(component, line)
+        where = "" if self._temporary is None else ", which is lost with the topology: name a checkpoint to keep it"
+        log.warning("%s writes a dead letter%s: %s", component, where, line)
+
+    def end(self) -> None:
+        """Close all that is open, and let go of what does not stay."""
+        try:
+            self.close()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()
 
     def _keep_counts(self, slot: Slot) -> None:
         for task in slot.tasks.values():

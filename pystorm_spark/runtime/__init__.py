@@ -26,6 +26,7 @@ Beside them:
 | `arrivals`, `back_pressure` | frames until they are tuples in a queue; which spouts may emit |
 | `pending_limit` | how many messages of one spout task may be pending |
 | `rotating`, `timers` | buckets that a timer turns; what a slot does every so many seconds |
+| `letters` | dead letters of components as lines of JSON |
 | `task_timers` | the calls that tasks have asked for at a later time |
 | `metrics_bolt` | metrics consumers as bolts |
 | `codec/` | frames and values as bytes: `codec`, `values`, `extension`, `pickling`, `arrays`, `arrow_rows` |

@@ -387,6 +387,10 @@ class BoltTask(Task):
         before, self._idle_executed = self._idle_executed, self.stats.executed
         return before == self._idle_executed and not self.inbox and not self.backlog and self.wake_apart is None
 
+    def has_deferred(self) -> bool:
+        """Whether ticks or calls wait for a commit."""
+        return bool(self._deferred_calls or self._deferred_ticks)
+
     def go_on(self) -> None:
         """Queue the ticks, and make the calls, that have waited for a commit."""
         ticks, self._deferred_ticks = self._deferred_ticks, []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pystorm_spark.errors import InvalidConfigError
 from pystorm_spark.runtime.metrics_bolt import METRICS_FIELDS, METRICS_STREAM, metrics_components
 from pystorm_spark.topology.config import component_conf
 from pystorm_spark.topology.durable import DurableBolt, DurableSpout, TaskKey, committed_of
@@ -16,6 +17,8 @@ from pystorm_spark.topology.grouping import FieldsGrouping, Grouping
 from pystorm_spark.topology.tuple import GlobalStreamId
 
 ACKER = "__acker"
+GUARANTEE_KEY = "topology.state.guarantee"
+NO_GUARANTEE = "none"  # of a spout whose trees take no part in commits
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,8 @@ class Plan:
             sources = {source.component_id for source in self.specs[found.pop()].inputs} - reached
             reached |= sources
             found += sources
-        return {id_ for id_ in reached if self.specs[id_].kind == "spout"}.union(self.durable_spouts)
+        taking_part = {id_ for id_ in reached if self.confs[id_][GUARANTEE_KEY] != NO_GUARANTEE}
+        return {id_ for id_ in taking_part if self.specs[id_].kind == "spout"}.union(self.durable_spouts)
 
     @cached_property
     def reached(self) -> dict[str, frozenset[str]]:
@@ -159,8 +163,20 @@ def make_plan(topology: Topology, conf: Mapping[str, Any], storm_id: str, slots:
     for id_ in sorted(counts, key=lambda id_: id_.encode("utf-8", "surrogatepass")):
         tasks[id_] = list(range(first, first + counts[id_]))
         first += counts[id_]
-    confs = {id_: component_conf(conf, spec.conf, id_) for id_, spec in specs.items()}
+    confs = {id_: _component_conf(conf, spec) for id_, spec in specs.items()}
     return Plan(storm_id, topology, conf, slots, specs, tasks, confs)
+
+
+def _component_conf(conf: Mapping[str, Any], spec: ComponentSpec) -> Mapping[str, Any]:
+    """The configuration of a component. A spout, and nothing else, may say that it takes no part in commits."""
+    if spec.kind != "spout" or spec.conf.get(GUARANTEE_KEY) != NO_GUARANTEE:
+        return component_conf(conf, spec.conf, spec.id)
+    if isinstance(spec.component, DurableSpout):
+        raise InvalidConfigError(
+            f"{spec.id!r}: {GUARANTEE_KEY} is {NO_GUARANTEE!r}, but the position of a DurableSpout is part of commits"
+        )
+    own = {key: value for key, value in spec.conf.items() if key != GUARANTEE_KEY}
+    return {**component_conf(conf, own, spec.id), GUARANTEE_KEY: NO_GUARANTEE}
 
 
 def _task_count(spec: ComponentSpec, conf: Mapping[str, Any]) -> int:

@@ -29,7 +29,7 @@ from pystorm_spark.runtime.metrics_bolt import METRICS_STREAM
 from pystorm_spark.runtime.plan import Plan
 from pystorm_spark.runtime.slot_context import HAS_LOCK, SlotContext
 from pystorm_spark.runtime.spout_task import SpoutTask
-from pystorm_spark.runtime.task import Task
+from pystorm_spark.runtime.task import Task, defined
 from pystorm_spark.runtime.task_timers import TimerQueue
 from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
@@ -248,6 +248,14 @@ class Slot:
         """Whether a component wants to be called while there is nothing to do."""
         return bool(self._idling)
 
+    def end_input(self, component: str) -> str | None:
+        """Tell the tasks of a component that all input has come; what one of them has raised, in words."""
+        told: list[str] = []
+        for task in self.tasks.values():
+            if task.component_id == component:
+                task.call(partial(_end_input, task, told), "input_ended")
+        return told[0] if told else None
+
     def inbox_bytes(self) -> int:
         """The size of what has been delivered and not yet been taken in."""
         return self.arrivals.waiting_bytes()
@@ -295,7 +303,7 @@ class Slot:
             self._call_due(self.slot_context.timers.of_spouts, now)
             busy = True
         for _ in range(POLL_ROUNDS):
-            if not (self.active and not self.quiescing and self._poll_spouts(until)):
+            if not (self.active and self._poll_spouts(until)):
                 break
             busy = True
             executed = self._run_bolts(self.clock.monotonic() + TURN_SECS)
@@ -318,7 +326,7 @@ class Slot:
         for collector in self._collectors:
             collector.short_way = HAS_LOCK and not (collector.posted or collector.watched)
         if self.quiescing:
-            for spout in self.spouts:
+            for spout in filter(_takes_part, self.spouts):
                 spout.collector.short_way = False  # what it emits waits
 
     def _close_short_way(self) -> None:
@@ -337,6 +345,8 @@ class Slot:
     def _poll_spouts(self, until: float) -> bool:
         """Poll one spout after the other for one round, or until `until`; the next round begins with the next spout."""
         emitted = 0
+        if self.quiescing and all(map(_takes_part, self.spouts)):
+            return False
         with_room = self.back_pressure.with_room(self.outbox.waiting_bytes())
         most = max(SPOUT_POLLS, self._round_polls // max(1, len(self.spouts)))
         for _ in range(len(self.spouts)):
@@ -344,7 +354,7 @@ class Slot:
                 break
             spout = self.spouts[0]
             self.spouts.rotate(-1)
-            if spout.component_id in with_room:
+            if spout.component_id in with_room and not (self.quiescing and spout.takes_part):
                 if self.slot_context.before is not None:
                     self.slot_context.before(spout, None)
                 emitted += spout.poll(most, until)
@@ -397,7 +407,7 @@ class Slot:
 
     def is_at_work(self) -> bool:
         """Whether there is something that shows in no count yet: frames to be taken, or the work of other threads."""
-        is_apart = any(task.is_apart for task in self.bolts)
+        is_apart = any(task.is_apart or task.has_deferred() for task in self.bolts)
         return is_apart or self.outbox.has_frames() or self.slot_context.has_posted() or bool(self.slot_context.put_off)
 
     def work_done(self) -> int:
@@ -443,3 +453,17 @@ class Slot:
             except BaseException:  # SystemExit and the like of user code are failures, never an end
                 log.exception("shutdown of the worker hook %s", type(hook).__name__)
         self._hooks.clear()
+
+
+def _takes_part(spout: SpoutTask) -> bool:
+    return spout.takes_part
+
+
+def _end_input(task: Task, told: list[str]) -> None:
+    ended = defined(task.component(), "input_ended", 0)
+    try:
+        if ended is not None:
+            ended()
+    except BaseException as exc:
+        told.append(f"input_ended of {task.component_id!r} (task {task.task_id}) raised {in_words(exc)}")
+        raise

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pystorm_spark.clock import Clock
 from pystorm_spark.core import laid_out
@@ -67,7 +67,7 @@ class SlotContext:
         self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
         self.timers = TaskTimers()  # of user code
         self.with_transactions: frozenset[int] = frozenset()  # tasks, of all slots, of bolts with state
-        self.write_letter: Callable[[str, Mapping[str, Any]], None] = _no_letters  # of a component, durably
+        self.write_letter: Callable[[str, str], None] = _no_letters  # a line of a component, durably
         self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
         self.quiescing = False  # until a commit: nothing new shall begin
@@ -126,7 +126,7 @@ class SlotContext:
         return ran
 
 
-def _no_letters(component: str, letter: Mapping[str, Any]) -> None:
+def _no_letters(component: str, line: str) -> None:
     raise StormError(f"{component!r} writes a dead letter, and there is no place for it")
 
 

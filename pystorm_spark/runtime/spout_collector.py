@@ -125,7 +125,10 @@ class SpoutCollector(SpoutOutputCollector):
 
     def run(self, function: Callable[[Any], object]) -> None:
         call = partial(self._task.call, partial(function, self), "run")
-        self._slot_context.post_beginning(call)  # behind what threads have emitted before
+        if self._task.takes_part:
+            self._slot_context.post_beginning(call)  # behind what threads have emitted before
+        else:
+            self._slot_context.post(call)
 
     def dead_letter(self, letter: Mapping[str, Any]) -> None:
         self._task.write_dead_letter(letter)
@@ -159,7 +162,9 @@ class SpoutCollector(SpoutOutputCollector):
 
         if get_ident() != self._slot_context.thread:
             self._post(launch, "emit of another thread")
-        elif self._slot_context.quiescing or self.kept:  # of `activate`, `deactivate` and the like: a tree would begin
+        elif self._task.takes_part and (
+            self._slot_context.quiescing or self.kept
+        ):  # of `activate`, `deactivate` and the like: a tree would begin
             self.kept += 1
             self._post(launch, "emit while the slot rests", kept=1)
         else:
@@ -176,7 +181,10 @@ class SpoutCollector(SpoutOutputCollector):
 
         self.posted += 1
         self.short_way = False
-        self._slot_context.post_beginning(launch_posted)
+        if self._task.takes_part:
+            self._slot_context.post_beginning(launch_posted)
+        else:
+            self._slot_context.post(launch_posted)
 
 
 @compiled

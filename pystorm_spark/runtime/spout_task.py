@@ -22,6 +22,7 @@ from pystorm_spark.runtime.durable.uncommitted import (
     reason_of,
 )
 from pystorm_spark.runtime.pending_limit import PendingLimit
+from pystorm_spark.runtime.plan import GUARANTEE_KEY, NO_GUARANTEE
 from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.slot_context import SlotContext
@@ -68,6 +69,7 @@ class SpoutTask(Task):
         is_played_again = isinstance(spout, BatchSpout) or (uncommitted is not None and uncommitted.is_exactly_once)
         self._pending_limit = PendingLimit(limit, conf["topology.message.timeout.secs"], adapts=is_played_again)
         self.position = SpoutPosition(self, spout) if isinstance(spout, DurableSpout) else None
+        self.takes_part: bool = conf[GUARANTEE_KEY] != NO_GUARANTEE  # in commits, where there are any
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
         self._left: dict[int, Root] = {}  # {root id: root whose tree has left the slot}

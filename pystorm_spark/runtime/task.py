@@ -22,6 +22,7 @@ from pystorm_spark.runtime.codec.values import ATOMS
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, TupleBuffer
 from pystorm_spark.runtime.keys.hashing import stable_hash
 from pystorm_spark.runtime.keys.java_hash import java_fields_index
+from pystorm_spark.runtime.letters import line_of
 from pystorm_spark.runtime.router import Ports, Route
 from pystorm_spark.runtime.slot_context import SlotContext
 from pystorm_spark.runtime.timers import Timer
@@ -191,7 +192,8 @@ class Task:
         """`collector.dead_letter`."""
         if not isinstance(letter, Mapping):
             raise StormError(f"dead_letter takes a mapping, got {shown(letter)}")
-        self.slot_context.write_letter(self.component_id, letter)
+        line = line_of(letter, self.conf["topology.name"], self.clock.time())
+        self.slot_context.write_letter(self.component_id, line)
 
     # Errors.
 

@@ -116,6 +116,7 @@ class _Bounded:
         handle.is_run_by_us = True
         self._handle = handle
         self._spouts = topology.spouts
+        self._ending = topology.in_order(_hears_end(topology))
         self._timeout = timeout  # as the user has it, for what happens when nothing happens
 
     @property
@@ -136,6 +137,9 @@ class _Bounded:
                 raise
         self._refuse_failed({id_: future.result() for id_, future in fed.items()})
         self._drain()
+        for id_ in self._ending:
+            self._run.driver.end_input(id_)
+            self._drain()
         collected = self._run.driver.collect()
         if len(collected) < len(self._run.driver.slots):
             raise Disturbed("a slot has not told what it has collected")
@@ -272,6 +276,13 @@ def _misfit(id_: str, schema: StructType | Fields, why: str) -> str:
     if isinstance(schema, StructType):
         return f"does not fit collect[{id_!r}], which is {schema.simpleString()}: {why}"
     return f"is no DataFrame: {why}; give its schema: collect={{{id_!r}: 'name type, …'}}"
+
+
+def _hears_end(topology: Topology) -> set[str]:
+    """The components that want to know when the input has come to its end."""
+    specs = topology.components.values()
+    inner = {spec.id: getattr(spec.component, "wrapped", spec.component) for spec in specs}
+    return {id_ for id_, component in inner.items() if callable(getattr(type(component), "input_ended", None))}
 
 
 def _counts(info: TopologyInfo) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pystorm_spark.checkpoint.commit_log import refuse_loss
 from pystorm_spark.cluster.checks import state_not_open
 from pystorm_spark.cluster.info import Tally
-from pystorm_spark.errors import StormError
+from pystorm_spark.errors import StormError, in_words
 from pystorm_spark.metrics.stats import ErrorInfo, TaskStats
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.components import pickle_components
@@ -59,6 +59,7 @@ class Run:
         self, plan: Plan, session: SparkSession, parent: Path, checkpoint: Place, past: Tally, sinks: Sinks
     ) -> None:
         check_open_files(plan.slots)
+        self._place = checkpoint
         self._checkpoint = Checkpoint(plan, checkpoint, self._write_rows) if plan.has_commits else None
         if self._checkpoint is None and "state" in checkpoint.folders():
             refuse_loss((checkpoint / "state").files(), plan.conf["topology.name"])
@@ -214,6 +215,9 @@ class Run:
                 self._answers.get(message["asked"], set()).add(link.slot)
                 self._answered.notify_all()
             return
+        if message["kind"] == "letter":
+            self._keep_letter(link, message)
+            return
         if message["kind"] == "settled":
             self.feeders[self._plan.component_of[message["task"]]].on_settled(link, message)
             self.driver.nudge()
@@ -222,6 +226,16 @@ class Run:
             self.cause = unpack_error(message["cause"])
             self.failure = self.cause if message["kind"] == "failed" else self.failure
         self.driver.on_message(link, message)
+
+    def _keep_letter(self, link: SlotLink, message: dict[str, Any]) -> None:
+        """Write down what a component gives up, and tell it when that is done: it waits."""
+        component, line, error = message["component"], message["line"], None
+        try:
+            self._place.add_component_letter(component, line)
+        except Exception as exc:
+            error = in_words(exc)
+        log.warning("%s writes a dead letter, kept in %s: %s", component, self._place, line)
+        link.tell("lettered", number=message["number"], error=error)
 
     def on_end(self, link: SlotLink) -> None:
         self._keep_counts(link)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,21 @@ class Topology:
         for spec in self.components.values():
             for source, grouping in spec.inputs.items():
                 yield source, spec, grouping
+
+    def in_order(self, ids: Collection[str]) -> list[str]:
+        """Those components, each behind the ones that it reads, directly or through others; in a cycle as they come."""
+        found: dict[str, None] = {}
+        entered: set[str] = set()
+        left = [(id_, False) for id_ in reversed(list(self.components))]
+        while left:
+            id_, is_read = left.pop()
+            if is_read:
+                found[id_] = None
+            elif id_ not in entered:
+                entered.add(id_)
+                left.append((id_, True))
+                left += [(source.component_id, False) for source in self.components[id_].inputs]
+        return [id_ for id_ in found if id_ in ids]
 
     def describe(self) -> str:
         """The topology as text: a line for each component, its outputs and its inputs below."""

@@ -19,6 +19,7 @@ from pystorm_spark.spark.protocol.wire import Address
 log = logging.getLogger(__name__)
 
 START_SECS = 120.0  # for all slots to open, by their own clocks
+LONGEST_CALL_SECS = 1e6  # of `input_ended`; a slot that hangs in it is killed before
 ANSWER_SECS = 30.0  # for slots that are busy with user code
 QUICK_STARTS = 4
 LOOK_SECS = 0.5  # between two looks whether processes that start still live
@@ -332,6 +333,13 @@ class Slots:
         """Have bolts set apart what they have collected; {slot: {task: rows}} of the slots that have done so."""
         question = self._ask_all("collect")
         return {slot: reply["rows"] for slot, reply in question.replies.items()}
+
+    def end_input(self, component: str) -> None:
+        """Have the tasks of a component told that all input has come; raises what they raise."""
+        question = self._ask_all("end_input", LONGEST_CALL_SECS, component=component)
+        failed = [reply["failed"] for reply in question.replies.values() if reply["failed"]]
+        if failed:
+            raise StormError(failed[0])
 
     def pause(self, secs: float) -> bool:
         """Let `secs` pass; False if the topology ends."""

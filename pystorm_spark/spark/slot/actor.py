@@ -7,10 +7,12 @@ that turns the slot; whatever changes the slot is queued for that thread.
 
 from __future__ import annotations
 
+import itertools
 import random
 import traceback
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, ClassVar, Protocol
 
@@ -18,7 +20,7 @@ import cloudpickle
 
 from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.clock import Clock
-from pystorm_spark.errors import StormError
+from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.task import IDLE_CALL_SECS
@@ -81,6 +83,8 @@ class SlotActor:
         self._execute_limit = 0.0
         self._announcer = Announcer(self._tell_in_epoch)
         self._calls: deque[Callable[[], None]] = deque()
+        self._letters: dict[int, Future[str | None]] = {}  # that the driver has not yet kept
+        self._letter_numbers = itertools.count()
         self._told_frames = False
         self.has_told_full = False  # since a beat told how the slot stands
 
@@ -139,6 +143,22 @@ class SlotActor:
         assert self.state is not None
         self._later(self.state.resume)
 
+    def _write_letter(self, component: str, line: str) -> None:
+        """Have the driver keep a dead letter, and wait until it is durable."""
+        number = next(self._letter_numbers)
+        kept = self._letters[number] = Future()
+        self.tell("letter", number=number, component=component, line=line)
+        error = kept.result()  # without a driver the process ends
+        if error is not None:
+            raise CheckpointError(error)
+
+    def _on_lettered(self, message: dict[str, Any]) -> None:
+        self._letters.pop(message["number"]).set_result(message["error"])
+
+    def _on_end_of_input(self, message: dict[str, Any]) -> None:
+        component, asked = message["component"], message["asked"]
+        self._later(lambda: self.tell("done", asked=asked, failed=self.slot.end_input(component)))
+
     def _on_read(self, message: dict[str, Any]) -> None:
         assert self.state is not None
         state = self.state
@@ -177,6 +197,8 @@ class SlotActor:
         "prepare": _on_commit_step,
         "commit": _on_commit_step,
         "resume": _on_resume,
+        "lettered": _on_lettered,
+        "end_input": _on_end_of_input,
         "read": _on_read,
         "poison": _on_poison,
         "careful": _on_careful,
@@ -269,6 +291,7 @@ class SlotActor:
             plain, background = checkpoint["assignment"], self._process.background
             self.state = SlotState(self.slot, self.rows, files, plain, self.tell, background)
         self.slot.on_wake(self._process.wake)
+        self.slot.slot_context.write_letter = self._write_letter
         self.slot.before_calls(self._announcer.announce)
         self.is_loaded = True
 

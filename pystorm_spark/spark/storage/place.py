@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,6 +58,10 @@ class Place(Protocol):
         """Add the dead letters of a commit; they are there when this returns."""
         ...
 
+    def add_component_letter(self, component: str, line: str) -> None:
+        """Add a letter that a component has written; it is there when this returns."""
+        ...
+
     def check_lock(self) -> None:
         """Raise a `StormError` if another driver has the checkpoint by now."""
         ...
@@ -69,6 +74,7 @@ class PosixPlace:
         self.path = path
         self._lock = lock
         self._letters = dead_letters.DeadLetters(path)
+        self._component_letters = dead_letters.ComponentLetters(path)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -105,6 +111,9 @@ class PosixPlace:
 
     def add_letters(self, txid: int, letters: Letters) -> None:
         self._letters.add(txid, letters)
+
+    def add_component_letter(self, component: str, line: str) -> None:
+        self._component_letters.add(component, line)
 
     def check_lock(self) -> None:
         if self._lock is not None:
@@ -148,6 +157,11 @@ class HadoopPlace:
     def add_letters(self, txid: int, letters: Letters) -> None:
         """A file for each commit: object stores cannot add to one. A commit that is tried again replaces its own."""
         (self / dead_letters.FILE_NAME).write_text(f"commit-{txid:020d}.jsonl", dead_letters.to_lines(letters))
+
+    def add_component_letter(self, component: str, line: str) -> None:
+        """A file for each letter."""
+        folder = self / dead_letters.LETTERS / dead_letters.folder_name(component)
+        folder.write_text(f"{secrets.token_hex(8)}.jsonl", f"{line}\n")
 
     def check_lock(self) -> None:
         if self._lock is not None:
