@@ -20,6 +20,13 @@ def test_a_topology_that_is_crashed_at_any_step_loses_nothing_and_counts_nothing
     assert points == crashes >= 20
 
 
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_a_durable_source_and_timers_that_are_crashed_at_any_step_lose_nothing(tmp_path, guarantee):
+    told = run(sys.executable, "-m", "tests.state.source_crash_sweep", tmp_path / "sweep", guarantee)
+    points, crashes = map(int, told.split())
+    assert points == crashes >= 20
+
+
 @pytest.mark.slow
 def test_a_topology_that_is_crashed_at_any_two_steps_loses_nothing_and_counts_nothing_twice(tmp_path):
     points, crashes = swept(tmp_path / "sweep", crashes=2)
