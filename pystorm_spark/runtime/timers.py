@@ -1,4 +1,4 @@
-"""Internal. Timers: what a slot does every so many seconds, by a clock that is passed in."""
+"""Internal. Timers: calls that a slot makes periodically, by a clock that is passed in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Timer:
-    """Something to do every `period` seconds."""
+    """A call to make every `period` seconds."""
 
     due: float
     period: float
@@ -31,7 +31,7 @@ class Timers:
         return timer
 
     def run(self, now: float) -> None:
-        """Fire what is due. A slot that was held up does not make up for what it missed."""
+        """Fire the timers that are due, each once: periods that a slow slot missed are skipped."""
         for timer in self._timers:
             if timer.due <= now:
                 missed = (now - timer.due) // timer.period
