@@ -24,7 +24,18 @@ from pystorm_spark import (
     TopologyBuilder,
     is_tick,
 )
-from tests.behaviour.engine import ENGINES, NEVER_AT_REST, STANDING_TIME, advance, chain, component, run, run_until_idle
+from tests.behaviour.engine import (
+    ENGINES,
+    NEVER_AT_REST,
+    OTHER_NAMES,
+    OTHER_ORDERS,
+    STANDING_TIME,
+    advance,
+    chain,
+    component,
+    run,
+    run_until_idle,
+)
 from tests.behaviour.probes import Does, Fed, Rows, Sink, feed, holds, note, noted, numbers, passes_on
 from tests.ids import shown
 from tests.spark.components import wait_until
@@ -86,6 +97,7 @@ def test_an_invalid_name_is_refused(cluster, name):
         cluster.submit_topology(name, None, chain(numbers(1)))
 
 
+@pytest.mark.every_case(OTHER_NAMES)
 @pytest.mark.parametrize("name", ["word-count", "word count", "Wörter", "日本", "a" * 200, "-", "_x", "__x", "\n"])
 def test_any_other_name_is_fine(cluster, name):
     run(cluster, chain(numbers(1)), name=name)
@@ -421,6 +433,7 @@ def test_a_rebalance_that_waits_lets_what_is_in_flight_finish(cluster):
     assert noted("acked")[0] == 0
 
 
+@pytest.mark.every_case(OTHER_ORDERS)
 @pytest.mark.parametrize("active", [True, False])
 def test_a_rebalance_keeps_the_status(cluster, active):
     run(cluster, chain(numbers(1), Sink()))
