@@ -24,12 +24,12 @@ class BackPressure:
         self._reached = {spout: plan.reached[spout] for spout in spouts}
         self._fed = {spout: [bolt for bolt in bolts if bolt.component_id in plan.reached[spout]] for spout in spouts}
 
-    def ready_spouts(self, outbox_bytes: int) -> set[str]:
+    def with_room(self, outbox_bytes: int) -> set[str]:
         """The spouts that may emit: no bolt that they feed is overloaded."""
         if outbox_bytes > OUTBOX_BYTES or self._arrivals.is_waiting():
             return set()
         full = self.full.union(self._arrivals.backlogged())
-        return {spout for spout, reached in self._reached.items() if full.isdisjoint(reached) and self._is_ready(spout)}
+        return {spout for spout, reached in self._reached.items() if full.isdisjoint(reached) and self._has_room(spout)}
 
-    def _is_ready(self, spout: str) -> bool:
+    def _has_room(self, spout: str) -> bool:
         return sum(task.waiting() for task in self._fed[spout]) < BACKLOG

@@ -290,14 +290,14 @@ class Slot:
     def _poll_spouts(self, until: float) -> bool:
         """Poll the spouts in turn for one round, not after `until`. The next round begins with the next spout."""
         emitted = 0
-        ready = self.back_pressure.ready_spouts(self.outbox.waiting_bytes())
+        with_room = self.back_pressure.with_room(self.outbox.waiting_bytes())
         most = max(SPOUT_POLLS, self._round_polls // max(1, len(self.spouts)))
         for _ in range(len(self.spouts)):
             if emitted >= self._round_polls or self.clock.monotonic() >= until:
                 break
             spout = self.spouts[0]
             self.spouts.rotate(-1)
-            if spout.component_id in ready:
+            if spout.component_id in with_room:
                 if self.slot_context.before is not None:
                     self.slot_context.before(spout, None)
                 emitted += spout.poll(most, until)

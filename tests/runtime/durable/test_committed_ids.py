@@ -1,4 +1,4 @@
-"""The message ids of commits: which are known again, and which are refused because they would not be."""
+"""The message ids of commits: which equal their copies after a restart, and which are refused."""
 
 from datetime import date
 
