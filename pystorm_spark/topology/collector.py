@@ -68,7 +68,7 @@ class OutputCollector:
         self.report_error(error)
 
     def flush(self) -> None:
-        """Storm's call; what is emitted always leaves at the end of the turn."""
+        """Does nothing, and exists for Storm's API: emitted tuples always leave at the end of the turn."""
         self._delegate.flush()
 
 
@@ -104,7 +104,7 @@ class SpoutOutputCollector:
         return self._delegate.pending_count()
 
     def flush(self) -> None:
-        """Storm's call; what is emitted always leaves at the end of the turn."""
+        """Does nothing, and exists for Storm's API: emitted tuples always leave at the end of the turn."""
         self._delegate.flush()
 
 

@@ -17,7 +17,7 @@ class TaskKey(NamedTuple):
     """Names a task across restarts, in which its task id may change."""
 
     component: str
-    index: int  # type: ignore[assignment]  # it hides a method of tuples, which nobody calls
+    index: int  # type: ignore[assignment]  # it hides a method of tuples that is never called
 
 
 class StateCodec(Protocol):
