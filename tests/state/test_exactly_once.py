@@ -488,7 +488,7 @@ def test_what_a_spout_emits_in_a_thread_of_its_own_waits_for_the_commit():
 
 class Slow(Count):
     def execute(self, tup):
-        time.sleep(0.002)
+        time.sleep(0.01)
         super().execute(tup)
 
 
@@ -496,11 +496,11 @@ def test_messages_in_a_queue_that_is_longer_than_the_timeout_are_counted_in_the_
     words = [f"word {number}" for number in range(200)]
     source = Source(*words)
     with LocalCluster() as cluster:
-        conf = {**EXACTLY_ONCE, "topology.message.timeout.secs": 0.1, "topology.max.replays": 0}
+        conf = {**EXACTLY_ONCE, "topology.message.timeout.secs": 0.5, "topology.max.replays": 0}
         cluster.submit_topology("words", conf, counting(source, Slow(source)))
         wait_for_acks(source, len(words))
         assert count(cluster) == dict.fromkeys(words, 1)
-    assert "some of 200 pending messages timed out after 0.1 s; limiting to 100" in caplog.text
+    assert "some of 200 pending messages timed out after 0.5 s; limiting to 100" in caplog.text
 
 
 class Batches(Count):
