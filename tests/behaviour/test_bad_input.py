@@ -491,7 +491,7 @@ def test_what_is_no_spout_is_refused(wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, "bolt", 5, numbers(1), Sink], ids=shown)
-def test_what_is_no_bolt_is_refused(wrong):
+def test_an_object_that_is_not_a_bolt_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(1))
     builder.set_bolt("the bolt", wrong).shuffle_grouping("spout")

@@ -128,7 +128,7 @@ def test_a_killed_topology_is_not_alive(cluster):
 
 
 @pytest.mark.parametrize("wrong", [None, "topology", TopologyBuilder(), object()], ids=lambda w: type(w).__name__)
-def test_what_is_no_topology_is_refused(cluster, wrong):
+def test_an_object_that_is_not_a_topology_is_refused(cluster, wrong):
     with pytest.raises(InvalidTopologyError, match="create_topology"):
         cluster.submit_topology("topology", None, wrong)
 
@@ -528,7 +528,9 @@ def test_a_topology_that_is_being_rebalanced_can_only_be_killed(live, beside, ca
     rebalance = beside(live.rebalance, "topology", wait_secs=60)
     await_status(live, "REBALANCING")
 
-    with pytest.raises(StormError, match="'topology' is being rebalanced: until that is done it can only be killed"):
+    with pytest.raises(
+        StormError, match="'topology' is being rebalanced; until the rebalance ends it can only be killed"
+    ):
         getattr(live, call)("topology")
     live.kill_topology("topology")
 
@@ -644,7 +646,7 @@ def test_real_time_cannot_be_advanced(call):
 
 @pytest.mark.parametrize("secs", [-3, float("nan"), float("inf")])
 def test_time_moves_forward_only_and_by_a_number_of_seconds(secs):
-    told = f"advance_time moves the clock forward by a number of seconds, got {secs}"
+    told = f"advance_time takes a number of seconds, 0 or more, got {secs}"
     with LocalCluster(simulated_time=True) as cluster, pytest.raises(StormError, match=told):
         cluster.advance_time(secs)
 
