@@ -25,7 +25,11 @@ OR_NONE = || [ $$? = 5 ]  # ARGS may choose tests of one kind only
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is passed on by test, test-pure, test-no-core, test-sanitized, demo, bench, bench-peers, profile and torture; SECS=3600 SEED=7 are for torture.'
+	@echo 'Options:'
+	@echo '  PYTHON=python3.12  the Python of .venv'
+	@echo '  ARGS="-k acker -x"  arguments for test, test-pure, test-no-core, test-sanitized, demo, bench, bench-peers,'
+	@echo '                      profile and torture'
+	@echo '  SECS=3600 SEED=7   duration and seed of torture'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"

@@ -1,6 +1,6 @@
-"""A driver that was held up while another one took its checkpoint: whatever it does then counts for nobody.
+"""A driver that was suspended while another one took over its checkpoint: its later commits do not count.
 
-The first one commits, and at each of its steps the second one comes, takes the lock, and does some or all of its work.
+The first driver commits. At each of its steps the second one takes over the lock, and does some or all of its work.
 """
 
 from dataclasses import replace

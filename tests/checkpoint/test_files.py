@@ -1,4 +1,4 @@
-"""The files of a checkpoint in a folder: whole or not there, and nobody else's."""
+"""The files of a checkpoint in a folder: written atomically, and only by their owner."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Checkpoint folders: one driver at a time, and a clear word where a folder cannot be one."""
+"""Checkpoint folders: one driver at a time, and a clear error for a folder that cannot be one."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The commits of a topology: the last one is found again or refused, and what no commit needs goes."""
+"""The commits of a topology: the last one is restored or refused, and unneeded files are removed."""
 
 import errno
 import logging
@@ -192,7 +192,7 @@ def test_a_commit_with_a_damaged_part_is_passed_over_if_that_is_allowed(files, t
 
 
 def replaced(three):
-    """The last commit in the place of itself, as after moving keys; its name."""
+    """Replace the last commit by itself, as a repartition does; returns its name."""
     three.replace_last(three.last)
     return f"manifest-{3:020d}-000001"
 

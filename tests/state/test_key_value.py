@@ -204,7 +204,7 @@ class Unpicklable:
 
 @dataclass
 class Refusing:
-    """Data, as it seems."""
+    """Looks like data, but is not."""
 
     @property
     def __dict__(self):
@@ -360,7 +360,7 @@ DELETE = object()
 
 
 class Committing(RuleBasedStateMachine):
-    """Any sequence of calls, against plain dicts: what is there, what was prepared, what is committed."""
+    """Any sequence of calls, compared with plain dicts of the current, prepared and committed state."""
 
     @initialize(is_empty=st.booleans())
     def begin(self, is_empty):

@@ -1,4 +1,4 @@
-"""Restarts: a topology goes on from the last commit of its folder, or says why it cannot."""
+"""Restarts: a topology continues from the last commit of its folder, or says why it cannot."""
 
 import os
 import re
@@ -87,17 +87,17 @@ def test_the_last_commit_of_an_exactly_once_topology_waits_for_what_is_in_flight
     assert restored(source) == {}
 
 
-class TellsWhenItRests(Replaying):
+class TellsWhenDeactivated(Replaying):
     def deactivate(self):
-        self.source.rests.set()
+        self.source.is_deactivated.set()
 
 
 class AcksInAThread(Count):
-    """Acks in a thread of its own, when the spout rests."""
+    """Acks in a thread of its own, after the spout was deactivated."""
 
     def execute(self, tup):
         def ack():
-            self.source.rests.wait()
+            self.source.is_deactivated.wait()
             self.collector.ack(tup)
 
         self.state.put(tup["word"], 1)
@@ -106,7 +106,7 @@ class AcksInAThread(Count):
 
 
 class AcksAtATick(Count):
-    """Acks what it holds at the next tick after the spout rests."""
+    """Acks what it holds at the next tick after the spout was deactivated."""
 
     held = None
 
@@ -118,7 +118,7 @@ class AcksAtATick(Count):
             self.held = tup
             self.state.put(tup["word"], 1)
             self.source.executed.set()
-        elif self.held is not None and self.source.rests.is_set():
+        elif self.held is not None and self.source.is_deactivated.is_set():
             self.collector.ack(self.held)
             self.held = None
 
@@ -126,10 +126,10 @@ class AcksAtATick(Count):
 @pytest.mark.parametrize("bolt", [AcksInAThread, AcksAtATick])
 def test_the_last_commit_waits_for_bolts_that_ack_later(folder, bolt):
     source = Source("a")
-    source.executed, source.rests = threading.Event(), threading.Event()
+    source.executed, source.is_deactivated = threading.Event(), threading.Event()
     conf = {**EXACTLY_ONCE, "topology.state.checkpoint.interval.ms": 60_000}
     with LocalCluster(checkpoint=folder) as cluster:
-        cluster.submit_topology("words", conf, counting(source, bolt(source), spout=TellsWhenItRests(source)))
+        cluster.submit_topology("words", conf, counting(source, bolt(source), spout=TellsWhenDeactivated(source)))
         assert source.executed.wait(60)
         cluster.kill_topology("words")
         assert source.acked == [0]
@@ -284,7 +284,7 @@ def test_a_topology_whose_last_commit_cannot_be_thought_of_is_killed_all_the_sam
 
 
 class Holds(Count):
-    """Lets the test have its collector and the tuple that it holds."""
+    """Gives the test its collector and the tuple that it holds."""
 
     def execute(self, tup):
         self.source.held = self.collector, tup

@@ -1,4 +1,4 @@
-"""Durable state on Spark: what is committed survives slots, drivers and other numbers of workers."""
+"""Durable state on Spark: commits survive crashes of slots and drivers, and other numbers of workers."""
 
 import os
 import re
@@ -77,7 +77,7 @@ def test_killing_a_topology_commits(start, journal):
 
 
 class HangsOnce(Count):
-    """Stands still in a hook, once."""
+    """Blocks in a hook, once."""
 
     def __init__(self, journal, hook):
         super().__init__(journal)
