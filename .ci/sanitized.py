@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def sanitizer_runtime() -> Path | None:
-    """The library to load before all others, because Python itself is built without it."""
+    """The sanitizer library, which must be preloaded because Python itself is built without it."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     for name in RUNTIMES:
         try:
@@ -69,7 +69,7 @@ def copy_sources() -> None:
 
 
 def build() -> str:
-    """Build the core in place; what is wrong if that cannot be done."""
+    """Build the core in place. Returns the problem if that fails."""
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
     environment = {**os.environ, "CFLAGS": FLAGS, "LDFLAGS": "-fsanitize=address,undefined"}
     built = subprocess.run(command, cwd=BUILD, env=environment, capture_output=True, text=True)
@@ -79,7 +79,7 @@ def build() -> str:
 
 
 def start(environment: dict[str, str]) -> str:
-    """Load the core that was built; what is wrong if another one is found or Python does not start."""
+    """Load the new core. Returns the problem if another core is found or Python does not start."""
     found = subprocess.run([sys.executable, "-c", PROBE], cwd=BUILD, env=environment, capture_output=True, text=True)
     if found.stdout.startswith(str(BUILD)):
         return ""

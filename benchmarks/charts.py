@@ -10,7 +10,7 @@ INK = "fill: #1c2733; font: 13px system-ui, sans-serif"
 LABELS = 240  # wide, at the left of bars
 ROW = 26  # high
 FIGURE = 48  # wide, at the end of a bar
-LOG_FROM = 30  # times as large is the largest than the smallest: the small ones could not be told apart
+LOG_FROM = 30  # if the largest value is so many times the smallest, a linear axis would hide the small ones
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def bars(spreads, unit, ours=None, marks=None):
         y = ROW * row
         median, low, high = (scale.at(spread[key]) for key in ("median", "low", "high"))
         mark = scale.at(marks[label]) if label in marks else 0
-        end = mark if high < mark < high + FIGURE else high  # the figure is not written across the mark
+        end = mark if high < mark < high + FIGURE else high  # keeps the figure clear of the mark
         parts += [
             _label(label, y),
             f'<rect class="bar{" ours" * (label == ours)}" x="{LABELS}" y="{y + 5}" width="{median:.1f}" height="16"/>',
@@ -173,7 +173,7 @@ def _svg(width, height, parts, title):
 
 
 def short(number):
-    """With as many digits as a reader needs."""
+    """A number with the digits that a reader needs."""
     for factor, suffix in ((1e6, " M"), (1e3, " k")):
         if number >= 10 * factor or (number >= factor and number % (factor / 10) == 0):
             return f"{number / factor:,.3g}{suffix}" if number < 1000 * factor else f"{number / factor:,.0f}{suffix}"

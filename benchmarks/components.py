@@ -29,7 +29,7 @@ class ConstSpout(NumberingSpout):
 
 
 class HearingConstSpout(ConstSpout):
-    """Is told of each ack, as a spout that must remember what is under way."""
+    """Handles each ack, like a spout that must remember what is in flight."""
 
     def open(self, conf, context, collector):
         super().open(conf, context, collector)

@@ -56,7 +56,7 @@ class TwoSlots:
 
 
 def _on_cluster(topology):
-    return lambda: Rig(LocalCluster().__enter__(), topology)  # for as long as the process lives
+    return lambda: Rig(LocalCluster().__enter__(), topology)  # runs until the process ends
 
 
 RIGS = {  # {label: (how to make it, tuples of a root)}
@@ -107,7 +107,7 @@ def _process(pure):
 
 
 def _costs(label, *processes):
-    """The costs on both cores, and how much the second takes of the first."""
+    """The costs on both cores, and the second divided by the first."""
     rounds = [[process.apply(_cost, (label,)) for process in processes] for _ in range(ROUNDS)]
     pure, compiled = zip(*rounds, strict=True)
     return Spread.of(pure), Spread.of(compiled), Spread.of([second / first for first, second in rounds])

@@ -39,7 +39,7 @@ def measure():
 
 
 def _cost_of_runs(words, runs, yardstick):
-    """Nanoseconds a tuple, and how much that is beside the reference."""
+    """Nanoseconds a tuple, and the ratio to the reference."""
     found = [_cost_of_run(words, yardstick) for _ in range(runs)]
     return [ns for ns, _ in found], [times for _, times in found]
 

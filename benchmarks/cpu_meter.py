@@ -12,12 +12,12 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def mark():
-    """Have the processes that are started from now on counted."""
+    """Mark the processes that are started from now on, so that they are counted."""
     os.environ[MARK] = str(os.getpid())
 
 
 class CpuMeter:
-    """Counts from its making to `stop`. It looks often, for what a process took is not known once it is gone."""
+    """Counts from its creation to `stop`. It samples often, because the CPU time of an ended process is unknown."""
 
     def __init__(self):
         self._is_ours = {}  # {process: whether it is counted}
@@ -41,7 +41,7 @@ class CpuMeter:
 
     def _look(self):
         for pid in filter(str.isdecimal, os.listdir("/proc")):
-            with suppress(OSError):  # it is gone
+            with suppress(OSError):  # the process has ended
                 if pid not in self._is_ours:
                     self._is_ours[pid] = _is_marked(pid)
                 if self._is_ours[pid]:

@@ -26,7 +26,7 @@ def measure():
 
 
 def _topologies():
-    """{label: (topology, label of what it is one step more than, conf)}"""
+    """{label: (topology, label of the topology with one step less, conf)}"""
     return {
         HOP: (_chain(DevNullBolt()), None, {}),
         PAIR: (_chain(IdBolt(), DevNullBolt()), HOP, {}),

@@ -63,7 +63,7 @@ class Run:
         self._windows.append((began, ended, spark_rig.completed_stages(self._sc)))
 
     def lives(self):
-        """Of each round, the seconds that sentences have spent in each stage."""
+        """The seconds that sentences have spent in each stage, for each round."""
         self._rig.kill()
         notes = Notes(self._folder)
         return [notes.lives(*window) for window in self._windows]

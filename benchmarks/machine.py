@@ -15,7 +15,7 @@ WRITTEN_BY_US = (":!benchmarks/results", ":!docs/performance.md")
 
 
 def environment(**packages):
-    """What a reader must know to compare; `packages` are versions of what else took part."""
+    """The environment, for comparisons; `packages` are the versions of other software that took part."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),

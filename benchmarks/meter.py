@@ -1,8 +1,8 @@
 """The meter: runs topologies on a `LocalCluster` in slices that alternate with the reference loop, and counts CPU time.
 
-Machines are noisy, and the noise lasts longer than a slice: so each slice of the engine is divided by the slices of
-the reference right before and right after it, and the median of these ratios is what is judged. A slice begins and ends
-with nothing in flight, so all work for the tuples it counts is inside it.
+Machines are noisy, and the noise lasts longer than a slice. So each slice of the engine is divided by the slices of
+the reference right before and after it, and bars apply to the median of these ratios. A slice begins and ends with
+nothing in flight, so it contains all work for the tuples that it counts.
 """
 
 import gc
@@ -81,7 +81,7 @@ def null_yardstick():
 
 
 class Rig:
-    """A topology on a cluster that works in slices and rests in between."""
+    """A topology that is active in slices, and deactivated in between."""
 
     _numbers = itertools.count()
 
@@ -91,7 +91,7 @@ class Rig:
         cluster.submit_topology(self._name, {**CONF, **(conf or {})}, topology, active=False)
 
     def slice(self, secs=SLICE_SECS):
-        """Be active for `secs`, or until the spout has reached its limit, then work off what is under way."""
+        """Activate for `secs`, or until the spout has reached its limit, then wait for what is in flight."""
         before, began = self.info().components[SPOUT].acked, time.process_time()
         self._cluster.activate(self._name)
         self._wait(secs)

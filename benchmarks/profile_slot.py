@@ -3,7 +3,7 @@
     python -m benchmarks.profile_slot --secs 10 --sort tottime --keep /tmp/profiles
 
 A worker hook runs cProfile in the main thread of every slot, which makes Python about twice as slow: compare shares,
-not rates. `--no-cprofile` shows Spark's side alone, undisturbed. `--keep` leaves the profiles for other tools.
+not rates. `--no-cprofile` shows only Spark's side, undisturbed. `--keep` keeps the profiles for other tools.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def _run(folder, asked):
         jobs = list(noted)
         latency = rig.info().components["spout"].complete_latency_ms
         stages = finished_stages(cluster.spark.sparkContext)[: sum(exchanges + 1 for _, exchanges, _ in jobs)]
-        told = _told(jobs, stages)  # while there is a JVM to ask
+        told = _told(jobs, stages)  # before the JVM ends
         check(rig, folder)
     print(f"{window.rate * WORDS:,.0f} words/s, mean complete latency {latency:,.0f} ms\n")
     print(f"{told.as_text()}\n")

@@ -76,7 +76,7 @@ def _streamed(rig, secs):
 
 
 def _bounded(spark, rows):
-    """What a row costs, and how long a run takes that has only one."""
+    """The cost of a row, and the duration of a run with one row."""
     start_wall, start_cpu = _run(spark, 1)
     wall, cpu = _run(spark, rows)
     return Cost(1e6 * (wall - start_wall) / rows, 1e6 * (cpu - start_cpu) / rows), start_wall

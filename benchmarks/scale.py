@@ -12,7 +12,7 @@ from pystorm_spark.spark.driver.control import LEASE_SECS
 from pystorm_spark.spark.driver.loop import COMMIT_SECS, FEWEST_EXCHANGES, MOST_EXCHANGES
 from pystorm_spark.spark.slot.exchanges import HOLD_SECS
 
-HIGHEST_SHARE = 0.5  # of a core, that the driver may use for control connections before it is a worry
+HIGHEST_SHARE = 0.5  # of a core that the driver may spend on control connections
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def latency(exchange, hops):
 
 
 def _exchanges_in_chain(exchange):
-    """As the driver chooses them under load."""
+    """The number of exchanges in a chain that the driver chooses under load."""
     found = FEWEST_EXCHANGES
     while found < MOST_EXCHANGES and (found + 1) * exchange < COMMIT_SECS / 2:
         found *= 2
@@ -69,7 +69,7 @@ def _crossing(number, in_chain, crossings):
 
 @dataclass(frozen=True)
 class Model:
-    """What was fitted, and what follows from it."""
+    """The fitted lines, and the predictions from them."""
 
     driver: Line  # CPU of the driver for an exchange, by slots
     task: Line  # CPU of one Spark task, by slots: it reads a block of each
@@ -85,7 +85,7 @@ class Model:
         return self.wall.at(self.driver.at(slots) + slots * self.task.at(slots))
 
     def exchange(self, slots):
-        """What it takes on a cluster: the driver's part, then all tasks at once, and what nobody works on here."""
+        """The time on a cluster: the driver's part, then all tasks in parallel, then time without CPU use."""
         return max(0.0, self.wall.fixed) + self.driver.at(slots) + self.task.at(slots)
 
     def latency(self, slots, hops):
@@ -114,7 +114,7 @@ class Model:
         return self.beat_secs * slots / LEASE_SECS
 
     def breaking(self):
-        """{what: number of slots from which on it is the limit}; in the order in which they come."""
+        """{limit: the number of slots at which it is reached}, in ascending order."""
         found = {
             "the driver schedules for longer than the exchange interval": self._first(
                 lambda slots: self.driver.at(slots) > HOLD_SECS
@@ -133,7 +133,7 @@ class Model:
 
     @staticmethod
     def _first(is_so, most=1_000_000):
-        """The first number of slots for which `is_so`; it is for all that are larger."""
+        """The smallest number of slots for which `is_so` is true; it must be true for all larger ones."""
         low, high = 0, 1
         while not is_so(high):
             low, high = high, 2 * high

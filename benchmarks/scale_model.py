@@ -54,7 +54,7 @@ def method(rounds, secs):
 
 
 class Point:
-    """One number of slots: a topology that is started, is active, rests in empty chains, and loses a slot."""
+    """Measurements with one number of slots: start, activity, idle exchanges, and the loss of a slot."""
 
     def __init__(self, cluster, slots, folder):
         self._spark, self._slots, self._folder = cluster.spark, slots, folder
@@ -77,7 +77,7 @@ class Point:
         return _median(walls, [cost], sum(exchanges + 1 for _, exchanges, _ in jobs)), percentile(acks, 50)
 
     def empty(self, rounds):
-        """The same in chains that carry nothing, at rest."""
+        """The same in empty chains, with an idle topology."""
         self._rig.drain()
         jobs = -1
         while self._run.is_moving() or self._run.jobs != jobs:  # the driver's last chain comes to its end
@@ -94,7 +94,7 @@ class Point:
         return _median(walls, costs, EXCHANGES + 1)
 
     def _order(self):
-        """The next one of the driver's, which gives none at rest."""
+        """The number of the driver's next job; an idle driver starts none."""
         driver = self._run.driver
         driver._job += 1
         return Order(driver.epoch, driver._job, self._run.token, tuple(link.address for link in driver.slots.values()))

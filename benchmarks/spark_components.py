@@ -1,4 +1,4 @@
-"""Spouts and bolts that write what they saw to files, for they live in other processes."""
+"""Spouts and bolts that write their counts to files, because they run in other processes."""
 
 import json
 import math
@@ -33,8 +33,8 @@ def counted(folder):
 class PacedSpout(NumberingSpout):
     """Emits `rate` tuples a second over all its tasks, and says at its end when each was due and when it was acked.
 
-    The message id is the time at which the tuple was due: a spout that is held up cannot hide it. What is never
-    acked, or not even emitted in time, has no latency but an infinite one.
+    The message id is the time at which the tuple was due, so the delay of a blocked spout counts. A tuple that is never
+    acked, or not emitted in time, has an infinite latency.
     """
 
     outputs = ["value"]
@@ -78,7 +78,7 @@ class PacedSpout(NumberingSpout):
 
 
 def latencies(folder, since=0.0, until=float("inf")):
-    """Seconds from due to acked, of the tuples that were due in that time; infinite where that never came."""
+    """Seconds from due to acked, of the tuples that were due in that time; infinite without an ack."""
     times = [pair for path in Path(folder).glob("times-*") for pair in json.loads(path.read_text())]
     found = [acked - due for due, acked in times if since <= due < until]
     if not found:
@@ -87,7 +87,7 @@ def latencies(folder, since=0.0, until=float("inf")):
 
 
 def percentile(samples, percent):
-    """The sample that `percent` of all do not exceed: no mean of two, for one may be infinite."""
+    """The sample that `percent` of all do not exceed. It is never the mean of two, because one may be infinite."""
     return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]
 
 
@@ -102,7 +102,7 @@ class AwayGrouping(CustomStreamGrouping):
 
 
 class SlowBolt(CollectingBolt):
-    """Takes `secs` for each tuple and blocks meanwhile, as a call to a slow service does."""
+    """Blocks for `secs` in each tuple, like a call to a slow service."""
 
     def __init__(self, secs):
         self.secs = secs
@@ -126,7 +126,7 @@ class LastTaskSpout(PacedSpout):
 
 
 class NotingSpout(NumberingSpout):
-    """Emits `rate` tuples a second and notes each ack at once, for its process may be killed at any moment."""
+    """Emits `rate` tuples a second. Records each ack at once, because its process may be killed at any moment."""
 
     outputs = ["value"]
 

@@ -34,7 +34,7 @@ def method(secs, pending):
 
 
 class BytesSpout(NumberingSpout):
-    """The same bytes for ever."""
+    """Emits the same bytes forever."""
 
     outputs = ["value"]
 

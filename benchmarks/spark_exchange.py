@@ -60,7 +60,7 @@ def _topology():
 
 
 def _orders(last):
-    """Orders as the driver gives them, after its own `last` one; at rest it gives no more."""
+    """Orders like those of the driver, after its own `last` one; an idle driver gives no more."""
     return (replace(last, job=job) for job in itertools.count(last.job + 1))
 
 

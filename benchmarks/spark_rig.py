@@ -1,7 +1,7 @@
-"""The meter of the Spark engine: topologies on `SparkCluster` that work for a while and rest while others are measured.
+"""The meter of the Spark engine: topologies on `SparkCluster` that are active in turns.
 
-Time is the clock on the wall, for the work is spread over many processes: run these benchmarks alone on the machine.
-Counts are those of `topology_info`, which are exact.
+It measures wall-clock time, because the work is spread over many processes. So run these benchmarks alone on the
+machine. Counts are those of `topology_info`, which are exact.
 """
 
 import itertools
@@ -60,7 +60,7 @@ def session(cores=CORES, jvm=None):
 
 
 def _end_jvm():
-    """End it: another session would begin in a JVM with settings that it has not asked for, and warm already."""
+    """Stop the JVM. Another session in it would have the wrong settings, and would already be warm."""
     from pyspark import SparkContext
 
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
@@ -71,7 +71,7 @@ def _end_jvm():
 
 @contextmanager
 def folder():
-    """A folder for what components write; its path is short, for sockets live there too."""
+    """A folder for the files of components. Its path is short, because sockets are in it, too."""
     made = tempfile.mkdtemp(prefix="bench-")
     try:
         yield made
@@ -138,7 +138,7 @@ class Window:
 
 
 class SparkRig:
-    """A topology on a Spark cluster that is active now and then."""
+    """A topology on a Spark cluster that is active in turns."""
 
     _numbers = itertools.count()
 
@@ -179,7 +179,7 @@ class SparkRig:
         return statistics.mean((asked, time.monotonic())), acked
 
     def drain(self):
-        """Rest, once all that is in flight has arrived."""
+        """Deactivate the topology, and wait for what is in flight."""
         self._cluster.deactivate(self.name)
         deadline = time.monotonic() + PATIENCE_SECS
         while (info := self.info()).pending:
@@ -189,7 +189,7 @@ class SparkRig:
         return info
 
     def run(self, warm_up_secs, secs):
-        """One round: become active, warm up, count, rest."""
+        """One round: activate, warm up, count, drain."""
         found = self.saturated(warm_up_secs, secs)
         self.drain()
         return found

@@ -81,7 +81,7 @@ def in_turn(plan, others):
 
 
 def heard(name, answer):
-    """Some of them take a minute: tell who has answered."""
+    """Print who has answered, because some take a minute."""
     print(f"{name}: {_rate(answer):,.0f} words/s", file=sys.stderr, flush=True)
     return answer
 

@@ -1,7 +1,7 @@
 """Notes when frames pass from one stage to the next, in the slots and in Spark's Python workers: once a frame.
 
-What is measured runs as it always does. The probes are put around it from outside, by a worker hook in the slots and by
-the driver in what it sends to Spark's workers; nothing is done for a tuple.
+The measured code is unchanged. The probes wrap it from outside, by a worker hook in the slots and by the driver in
+the functions that it sends to Spark's workers. They do nothing for single tuples.
 """
 
 import functools
@@ -104,7 +104,7 @@ class NotedVisit(Visit):
 
 @contextmanager
 def visits_noted(folder, spares_modules):
-    """Have the Spark tasks of all chains that are made meanwhile write down what they do."""
+    """Make the Spark tasks of all chains that start meanwhile record their steps."""
     exchange.Visit = functools.partial(NotedVisit, folder=folder, spares_modules=spares_modules)
     try:
         yield
@@ -131,7 +131,7 @@ class StampedSpout(PacedSpout):
 
 
 class Notes:
-    """What the probes of one topology of two slots have written down."""
+    """The records of the probes of one topology with two slots."""
 
     def __init__(self, folder):
         read = {path.name: path.read_text() for path in Path(folder).iterdir()}

@@ -49,7 +49,7 @@ def measure(quick=False):
 
 
 class _Kept:
-    """One state with its checkpoint, committed as a slot does it."""
+    """One state with its checkpoint, committed as in a slot."""
 
     def __init__(self, folder):
         self._files = PosixFiles(Path(folder) / "state")

@@ -18,7 +18,7 @@ WINDOW = 5  # ticks
 TOP = 10
 TASKS = 2  # of the bolt that counts
 _rng = random.Random(0)
-# As in a language, some words are much more frequent than others.
+# Some words are much more frequent than others, as in natural language.
 WORDS = _rng.choices(VOCABULARY, [1 / rank for rank in range(1, len(VOCABULARY) + 1)], k=50_000)
 
 
@@ -114,7 +114,7 @@ def check(emitted, folder):
 
 
 def _check_ranks(heard, told):
-    """`rank` has heard of every tick in its order, but perhaps not of the last ones when all was ended."""
+    """`rank` has received every tick in order, except perhaps the last ones before the end."""
     rankings, ticks = {}, dict.fromkeys(told, 0)
     for task, tick, found in heard:
         workload.expect("the ticks of a task", tick, ticks[task])

@@ -67,9 +67,9 @@ def method(plan):
 
 
 class PacedSpout(Spout):
-    """Calls another spout `rate` times a second until it has emitted its `limit`, and tells how long each root took.
+    """Calls another spout `rate` times a second until it has emitted its `limit`, and records each root's latency.
 
-    A call that comes late still counts from the time it was due.
+    The latency of a late call counts from the time it was due.
     """
 
     def __init__(self, spout, roots_in_call, rate, folder):
@@ -167,7 +167,7 @@ def paced(workload, rate, limit):
 
 
 class _Run:
-    """A topology that is active now and then."""
+    """A topology that is active in turns."""
 
     def __init__(self, cluster, workload, spout, folder):
         self._cluster = cluster
@@ -252,7 +252,7 @@ def _round(name, plan):
 
 
 def _peak_rss():
-    """Not `getrusage`, whose peak begins with that of the process that started this one."""
+    """The peak of this process. `getrusage` would include that of the parent process."""
     status = Path("/proc/self/status")
     if not status.exists():
         raise OSError("the peak memory of a process is read from /proc, which this system does not have")

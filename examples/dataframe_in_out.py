@@ -1,7 +1,7 @@
-"""DataFrames in and out: JSON files are a spout, Parquet files a sink, and a reading that cannot be is a dead letter.
+"""DataFrames in and out: JSON files are a spout, Parquet files a sink, and an impossible reading is a dead letter.
 
 Spark finds new files and remembers which of them are done; the bolts see tuples. The sink writes each batch to a folder
-of its own, over what an interrupted run of the same batch may have left there: so every reading is there once.
+of its own, and overwrites what an interrupted run of the same batch has left there. So every reading is there once.
 """
 
 import json
@@ -56,7 +56,7 @@ def main():
         with SparkCluster(checkpoint=checkpoint) as cluster:
             conf = {"topology.workers": 2, "topology.max.replays": 1}
             handle = cluster.submit_topology("readings", conf, build_topology(source, target))
-            while not list(dead_letters.glob("*/_SUCCESS")):  # the batch is done but for its name in Spark's log
+            while not list(dead_letters.glob("*/_SUCCESS")):  # then only the entry in Spark's log is missing
                 handle.await_termination(0.1)
             for row in cluster.spark.read.parquet(str(target)).orderBy("sensor", "fahrenheit").collect():
                 print(f"{row.sensor} {row.fahrenheit:.1f} °F")

@@ -1,7 +1,7 @@
 """Deduplication by message id: a queue that delivers some messages twice, and a bolt that lets each one through once.
 
-What was seen is state: it is kept where the topology is started again, and it goes back with what it belongs to. The
-bolt forgets what is a hundred messages old, so that the state does not grow for ever.
+The seen ids are state: they survive a restart of the topology, and a rollback includes them. The bolt forgets ids that
+are a hundred messages old, so that the state does not grow forever.
 """
 
 import time

@@ -37,7 +37,7 @@ REFRESH_SECS, LOG_SECS = 0.25, 2.0
 
 
 class SentenceSpout(Spout):
-    """Emits random sentences for ever, `rate` of them a second."""
+    """Emits random sentences forever, `rate` of them a second."""
 
     outputs = Fields("sentence")
 
@@ -163,7 +163,7 @@ def summary(info, how):
 
 
 class Screen:
-    """Draws the table over the one that it drew before; nothing moves but the numbers."""
+    """Draws the table over the previous one, so that only the numbers change."""
 
     period_secs = REFRESH_SECS
     height = 0
@@ -173,7 +173,7 @@ class Screen:
         return self
 
     def show(self, engine, info, top):
-        # A line that wraps, or a table higher than the screen, would spoil the way back up.
+        # A line that wraps, or a table higher than the screen, would break the way back up.
         columns, rows = shutil.get_terminal_size()
         lines = [line[: columns - 1] for line in [*table(engine, info), *bars(top)][: rows - 2]]
         lines[0] = f"\x1b[1m{lines[0]}\x1b[0m"
@@ -212,7 +212,7 @@ class Log:
 
 
 class CtrlC:
-    """Notes that Ctrl-C was pressed or SIGTERM came, and interrupts nothing by it, the engine least."""
+    """Notes Ctrl-C and SIGTERM without interrupting anything."""
 
     pressed = False
 
@@ -237,7 +237,7 @@ def read_top(path):
 
 
 def watch(cluster, top_path, secs, ctrl_c):
-    """Show the topology until the time is over or Ctrl-C was pressed; what was known of it at the end."""
+    """Show the topology until the time is over or Ctrl-C is pressed; returns its last status."""
     engine = type(cluster).__name__
     began = shown = time.monotonic()
     with Screen() if sys.stdout.isatty() else Log() as view:
@@ -260,7 +260,7 @@ def run(engine, secs, rate):
     with tempfile.TemporaryDirectory() as folder, CtrlC() as ctrl_c, ENGINES[engine]() as cluster:
         top_path = Path(folder, "top.json")
         cluster.submit_topology(NAME, None, make_topology(rate, top_path))
-        ctrl_c.listen()  # not earlier: an engine may set a handler of its own when it starts
+        ctrl_c.listen()  # only now: an engine may set its own handler when it starts
         info = watch(cluster, top_path, secs, ctrl_c)
         print(f"\n{summary(info, 'interrupted' if ctrl_c.pressed else 'done')}", flush=True)
 

@@ -2,8 +2,8 @@
 
     python examples/durable_word_count.py FOLDER
 
-counts in that folder, and goes on where it was killed. Without a folder it shows just that: it starts itself, kills
-itself on the way, and starts itself again.
+counts in that folder, and continues after a kill. Without a folder it demonstrates that: it starts itself as a process,
+kills it on the way, and starts it again.
 """
 
 import os
@@ -27,7 +27,7 @@ CONF = {"topology.state.guarantee": "exactly-once", "topology.state.checkpoint.i
 
 
 class SentenceSpout(Spout):
-    """A source that remembers how far it was acked, and plays the rest again: sentence 7 has the id 7 each time."""
+    """A source that remembers how far it was acked, and replays the rest: sentence 7 has the id 7 each time."""
 
     outputs = Fields("sentence")
 
@@ -72,7 +72,7 @@ class Count(StatefulBolt):
         self.collector = collector
 
     def init_state(self, state):
-        self.counts = state  # what was committed before, if there was anything
+        self.counts = state  # the last commit, or empty
 
     def execute(self, tup):
         self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + 1)

@@ -1,13 +1,13 @@
 """The λ-architecture with one code for both its layers: page views are counted by the same bolts, twice.
 
     master data   every event there ever was, as Parquet files, one for each hour
-    batch layer   `run_batch` counts all of it now and then, from nothing: whatever was wrong before is right again
-    speed layer   the same topology on a stream of the same files counts what has come since; its view is its state
+    batch layer   `run_batch` now and then counts all of it from scratch, which also corrects earlier mistakes
+    speed layer   the same topology on a stream of the same files counts newer events; its view is its state
     query         the batch view up to its last hour, and the speed view of the hours after it
 
-The batch view and the hour that it goes up to are replaced together, in one step, and the view holds nothing of later
-hours, though their events may be there by the time it is counted. So the query is right at all times, also while the
-batch layer counts again: an hour is taken from the one view or from the other, never from both.
+The batch view and its last hour are replaced together, in one step. The batch view holds no later hours, even if their
+events arrive while it is counted. So the query is correct at all times, also while the batch layer counts: each hour
+comes from one of the two views, never from both.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ EVENT = "hour int, path string"
 CONF = {
     "topology.workers": 2,
     "topology.state.guarantee": "exactly-once",
-    "topology.state.checkpoint.interval.ms": 200,  # how old what is read of the speed view may be
+    "topology.state.checkpoint.interval.ms": 200,  # the maximum age of the speed view
 }
 
 
@@ -90,14 +90,14 @@ class MasterData:
 
 
 class Views:
-    """What a query is answered from."""
+    """The batch view and the speed view, which answer queries."""
 
     def __init__(self, cluster):
         self.cluster = cluster
         self.batch = (-1, {})  # the last hour that it covers, {page: views}
 
     def recompute(self, master, last_hour):
-        """The batch layer: count all that there is up to the end of an hour."""
+        """The batch layer: count all events up to the end of an hour."""
         inputs = {"events": master.read(last_hour)}
         counts = run_batch(self.cluster.spark, build_topology(NoEvents()), inputs, ["count"], CONF)["count"]
         pages = counts.groupBy("hour", "page").max("views").groupBy("page").sum("max(views)").collect()

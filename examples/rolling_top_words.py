@@ -25,7 +25,7 @@ class RollingCount(TickAwareBolt):
 
     def prepare(self, conf, context, collector):
         self.collector = collector
-        self.window = deque([Counter()], maxlen=WINDOW_SECS // TICK_SECS)  # the oldest falls out by itself
+        self.window = deque([Counter()], maxlen=WINDOW_SECS // TICK_SECS)  # drops the oldest counter itself
 
     def process(self, tup):
         self.window[-1][tup["word"]] += 1

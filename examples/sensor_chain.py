@@ -1,7 +1,7 @@
 """A chain of small bolts: Celsius to Fahrenheit, a filter for broken readings, a moving average for each sensor.
 
-Every step is grouped by sensor. So all readings of a sensor go through the same tasks, and stay in their order, which
-an average that weighs the latest reading most depends on.
+Every step is grouped by sensor. So all readings of a sensor go through the same tasks and stay in order. The average
+needs that, because it weighs the latest reading most.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""Two streams joined by id. A joined tuple is anchored to both of its halves; a half whose other never comes is failed.
+"""Two streams joined by id. A joined tuple is anchored to both of its halves. A half without its other half fails.
 
-`JoinById` looks at every tick for halves that have waited too long. The cluster's time is simulated, so nobody waits
-for the expiry.
+At every tick `JoinById` fails halves that have waited too long. The cluster's time is simulated, so the example does
+not wait for the expiry.
 """
 
 from pystorm_spark import Config, Fields, LocalCluster, TickAwareBolt, TopologyBuilder

@@ -1,7 +1,7 @@
 """Storm's programming model on Spark, in Python.
 
-Where to start reading: `topology` says what a topology is, `runtime` what a slot does with its frames (its docstring
-follows one tuple all the way), `local` runs one slot in this process, `spark` many beside executors. `errors` draws
+Where to start reading: `topology` defines topologies. `runtime` is what a slot does with its frames; its docstring
+follows one tuple all the way. `local` runs one slot in this process, `spark` runs many beside executors. `errors` draws
 the tree of errors.
 """
 
@@ -179,7 +179,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """What runs on Spark, when it is asked for: pyspark takes a second to import, and a `LocalCluster` needs none."""
+    """Import names that need pyspark on first use: the import takes a second, and a `LocalCluster` does without."""
     if name == "SparkCluster":
         from pystorm_spark.spark.cluster import SparkCluster
 

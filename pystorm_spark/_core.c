@@ -1,36 +1,35 @@
-/* The compiled core: the short ways of the runtime's hottest functions, once more in C.
+/* The compiled core: fast paths, in C, of the hottest functions of the runtime.
 
-   It has no state and no types of its own. Tuples, trees, routes, ports and buffers are the Python classes with
-   `__slots__` of the runtime; `laid_out` notes where in an object each slot lies, and C reads and writes it there.
-   `compiled` wraps a Python function: each call first tries the C version, which gives up before it has changed
-   anything if the call is not one of the common ones, and then the Python function is called as if there were no C.
-   So Python says what a function means, C is only a quicker way to the same end, and each function here names the one
-   that it stands for.
+   It has no state and no types of its own. Tuples, trees, routes, ports and buffers are Python classes with `__slots__`.
+   `laid_out` stores the offset of each slot, and C reads and writes the slots directly. `compiled` wraps a Python
+   function: a call first tries the C version. If the call is not a common one, C gives up before it changes anything,
+   and the Python function is called as if there were no C. So Python defines what a function does, and each function
+   here names its Python counterpart.
 
-   User threads may emit and ack. Between a look and the change that relies on it nothing may run Python code, which
-   could hand the interpreter's lock to another thread: no allocation of a container (it may start the garbage
-   collector), no dropped reference to anything but ints, no call.
+   User threads may emit and ack. Between a check and the change that relies on it, no Python code may run, because it
+   could hand the interpreter's lock to another thread. So there is no call, no allocation of a container (it may start
+   the garbage collector), and no dropped reference to anything but ints.
 
-   A slot may be empty or hold anything, and Python code may change it. So what is read out of one is looked at before it
-   is used, and what is used after Python code could run is a reference of our own. What is wrong is left to Python, or
-   is a TypeError where something has been changed already. */
+   A slot may be empty or contain anything, and Python code may change it. So a value is checked after it is read, and a
+   value used after Python code could run is a reference of our own. An invalid value is left to Python, or raises a
+   TypeError if something was changed already. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 
-#define SHORT_TEXT 64 /* a key of so many characters is hashed in no time */
+#define SHORT_TEXT 64 /* a key of up to so many characters is hashed without a cache */
 
 typedef unsigned long long Id; /* of a root or an edge: 64 bits */
 
-/* Where the slots are. */
+/* The slots of the classes. */
 
 enum { TUPLE, TREE, TRAVELLING, ROOT, BRANCH, ROUTE, PORT, BUFFER, ACKS, OUTBOX, CONTEXT, BOLT, SPOUT, LEDGER, ENTRY,
        ROTATING, TASK, SOURCE, STATE, ROLLED_BACK, KINDS };
 
 static const struct {
     const char *module, *name;
-    int base; /* the kind that it must be a subclass of; KINDS if none */
+    int base; /* the kind of its base class; KINDS if none */
 } kinds[KINDS] = {
     [TUPLE] = {"pystorm_spark.topology.tuple", "Tuple", KINDS},
     [TREE] = {"pystorm_spark.topology.tuple", "Tree", KINDS},
@@ -88,7 +87,7 @@ static const struct {
 #define COUNT(table) (sizeof table / sizeof *table)
 #define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 
-/* Whether an object, which may be NULL, is of a class itself; of it or a subclass; a list or dict and no subclass. */
+/* Whether an object, which may be NULL, is exactly of a class; of it or a subclass; exactly a list; a dict. */
 static inline int is(PyObject *object, int kind)
 {
     return object != NULL && Py_TYPE(object) == types[kind];
@@ -114,13 +113,13 @@ static inline int is_dict(PyObject *object)
     return object != NULL && PyDict_CheckExact(object);
 }
 
-/* What is in a slot, a new reference; NULL without an error if it is empty. */
+/* The value of a slot, a new reference; NULL without an error if the slot is empty. */
 static inline PyObject *own(PyObject *object, Py_ssize_t offset)
 {
     return Py_XNewRef(SLOT(object, offset));
 }
 
-/* Whether a class or function is called `name` and stands in `module`; -1 for an error. */
+/* Whether a class or function is `module`.`name`; -1 for an error. */
 static int is_named(PyObject *object, const char *attribute, const char *module, const char *name)
 {
     PyObject *its_module = PyObject_GetAttrString(object, "__module__"), *its_name = NULL;
@@ -153,7 +152,7 @@ static Py_ssize_t offset_of(PyObject *cls, const char *name)
 
 static void note_complete(void);
 
-/* Note where the slots of `cls` are; gives `cls`, to be used as a decorator. */
+/* Store the slot offsets of `cls`; returns `cls`, as a decorator does. */
 static PyObject *laid_out(PyObject *module, PyObject *cls)
 {
     int kind = KINDS, same = 0;
@@ -178,7 +177,7 @@ static PyObject *laid_out(PyObject *module, PyObject *cls)
     return Py_NewRef(cls);
 }
 
-/* What the Python functions find in the globals of their modules. */
+/* Globals of the modules of the Python functions. */
 
 static PyObject *SETTLED, *UNTRACKED, *DEFAULT_STREAM, *MOST_ROWS, *LARGE_BYTES;
 
@@ -192,7 +191,7 @@ static const struct {
                {"MOST_ROWS", &MOST_ROWS, &PyLong_Type},
                {"LARGE_BYTES", &LARGE_BYTES, &PyLong_Type}};
 
-static int is_complete; /* all globals are known, and all classes but that of states, which many topologies do not have */
+static int is_complete; /* all globals are known, and all classes except the states', which many topologies lack */
 
 static void note_complete(void)
 {
@@ -212,9 +211,9 @@ NAMES(DECLARE_NAME)
 static PyObject *id_bits;         /* 64 */
 static PyObject *no_reason;       /* "" */
 static PyObject *message_id_name; /* ("message_id",) */
-static PyCFunction list_append;   /* what the method of lists calls */
+static PyCFunction list_append;   /* the C function of list.append */
 
-/* A TypeError of an object with something wrong in one of its slots; it runs no Python code. Gives -1. */
+/* Set a TypeError for an object with an invalid slot, without running Python code; returns -1. */
 static int wrong(PyObject *object)
 {
     PyErr_Format(PyExc_TypeError, "a slot of a %s is empty or holds what the compiled core cannot use",
@@ -222,23 +221,23 @@ static int wrong(PyObject *object)
     return -1;
 }
 
-/* What a function gives if the long way is to be taken, and nothing has been changed. */
+/* The result of a function that changed nothing and leaves the call to Python. */
 static PyObject long_way;
 #define PYTHON (&long_way)
 
 /* Slots that hold ints. */
 
-#define MOST (1LL << 62) /* of a number that is counted up or down */
+#define MOST (1LL << 62) /* the largest absolute value of a counter */
 
 static void
-put(PyObject *object, Py_ssize_t offset, PyObject *value) /* takes over the reference */
+put(PyObject *object, Py_ssize_t offset, PyObject *value) /* steals the reference */
 {
     PyObject *old = SLOT(object, offset);
     SLOT(object, offset) = value;
     Py_XDECREF(old);
 }
 
-/* Whether an object, which may be NULL, is an int of a size that can be counted with. */
+/* Whether an object, which may be NULL, is an int within the range of a counter. */
 static int is_number(PyObject *object, long long *number)
 {
     int overflow;
@@ -260,7 +259,7 @@ static int is_id(PyObject *object, Id *id)
     return 0;
 }
 
-/* Add to the int in a slot; gives the sum through `sum`, unless that is NULL. No Python code runs. */
+/* Add to the int in a slot; store the sum in `sum` unless that is NULL. No Python code runs. */
 static int add(PyObject *object, Py_ssize_t offset, long long more, long long *sum)
 {
     long long number;
@@ -275,7 +274,7 @@ static int add(PyObject *object, Py_ssize_t offset, long long more, long long *s
     return 0;
 }
 
-/* XOR an id into the one in a slot; gives the result through `result`, unless that is NULL. */
+/* XOR an id into the one in a slot; store the result in `result` unless that is NULL. */
 static int xor_id(PyObject *object, Py_ssize_t offset, Id id, Id *result)
 {
     Id mixed;
@@ -305,7 +304,7 @@ static int is_slots_thread(PyObject *context)
            PyLong_AsUnsignedLongMask(thread) == PyThread_get_thread_ident();
 }
 
-/* What a dict has for a key, a new reference; NULL with an error or without. The key's own code may run. */
+/* The value of a dict's key, a new reference; NULL with or without an error. The key's own code may run. */
 static PyObject *look_up(PyObject *dict, PyObject *key)
 {
     Py_INCREF(dict);
@@ -314,14 +313,14 @@ static PyObject *look_up(PyObject *dict, PyObject *key)
     return found;
 }
 
-/* Tuples and the ways to their tasks. */
+/* Tuples, routes and ports. */
 
 static PyObject *new_of(int kind)
 {
     return types[kind]->tp_alloc(types[kind], 0);
 }
 
-/* A tuple that comes along a route. */
+/* A new tuple of a route. */
 static PyObject *new_tuple(PyObject *values, PyObject *route, PyObject *tree)
 {
     PyObject *tup = new_of(TUPLE);
@@ -361,7 +360,7 @@ static void fill_crc_table(void)
     }
 }
 
-/* hashing.stable_hash of one short text of ASCII. With many keys this is quicker than a cache: no memory is touched. */
+/* hashing.stable_hash of one short ASCII text. With many keys it is faster than a cache: it touches no memory. */
 static uint32_t stable_hash(PyObject *text)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15;
@@ -391,7 +390,7 @@ static PyObject *port_of_key(PyObject *route, PyObject *keys, PyObject *values)
         PyUnicode_GET_LENGTH(key) <= SHORT_TEXT)
         port = item_of(ports, stable_hash(key) % PyList_GET_SIZE(ports));
     else if (is_dict(keys)) {
-        Py_INCREF(ports); /* Python evaluates it before the key's own code runs */
+        Py_INCREF(ports); /* as in Python, which evaluates it before the key's own code runs */
         PyObject *index = look_up(keys, key);
         if (is_number(index, &at))
             port = item_of(ports, at);
@@ -424,7 +423,7 @@ end:
     return port;
 }
 
-/* What is in a slot, alone in a new list. */
+/* A new list of the value in a slot. */
 static PyObject *list_of(PyObject *object, Py_ssize_t offset)
 {
     PyObject *list = PyList_New(1);
@@ -452,7 +451,7 @@ static int append_to(PyObject *object, Py_ssize_t offset, PyObject *item)
     return item != NULL && is_list(SLOT(object, offset)) ? PyList_Append(SLOT(object, offset), item) : wrong(object);
 }
 
-/* Task.send and Outbox.send: tuples that leave the slot. Only the slot's own thread comes here. */
+/* Task.send and Outbox.send: tuples that leave the slot. Only the slot's own thread may call it. */
 
 static int are_small_atoms(PyObject *values)
 {
@@ -530,7 +529,7 @@ static int lengthen_run(PyObject *counts)
     return more == NULL || PyList_SetItem(counts, last, more) < 0 ? -1 : 1;
 }
 
-/* Another run at the end of a buffer, up to its place in `run`. */
+/* Begin another run at the end of a buffer, except for storing it in `run`. */
 static int begin_run(PyObject *outbox, PyObject *buffer, PyObject *tree)
 {
     Py_INCREF(outbox);
@@ -544,7 +543,7 @@ static int begin_run(PyObject *outbox, PyObject *buffer, PyObject *tree)
     return done;
 }
 
-/* Put `values` into a buffer that has room and tuples in runs. 1 if done, 0 if this is for Python, -1 for an error. */
+/* Put `values` into a buffer in runs that is not full. 1 if done, 0 if this is for Python, -1 for an error. */
 static int send_short(PyObject *context, PyObject *buffer, PyObject *values, PyObject *tree)
 {
     PyObject *rows = SLOT(buffer, BUFFER_rows), *counts = SLOT(buffer, BUFFER_counts);
@@ -560,7 +559,7 @@ static int send_short(PyObject *context, PyObject *buffer, PyObject *values, PyO
         return 0;
     if (begin_run(outbox, buffer, tree) < 0 || append_to(buffer, BUFFER_rows, values) < 0)
         return -1;
-    put(buffer, BUFFER_run, Py_NewRef(tree)); /* last: what it held before may run Python code as it goes */
+    put(buffer, BUFFER_run, Py_NewRef(tree)); /* last: dropping the old value may run Python code */
     return 1;
 }
 
@@ -574,7 +573,7 @@ static int send(PyObject *context, PyObject *task, PyObject *route, PyObject *bu
     return nothing == NULL ? -1 : 0;
 }
 
-/* The ends of trees. */
+/* Trees that end. */
 
 /* SpoutTask.settle(root, acked=True), for a pending root that is not in the ledger. */
 static int ack_root(PyObject *task, PyObject *root)
@@ -588,7 +587,7 @@ static int ack_root(PyObject *task, PyObject *root)
     return append_to(task, SOURCE_acked, root);
 }
 
-/* Root.drained, of a task of ours; 0 if it is another one, then nothing has been done. */
+/* Root.drained, if its task is a SpoutTask; otherwise 0, and nothing is changed. */
 static int drain_root(PyObject *root)
 {
     PyObject *task = own(root, ROOT_task), *id = own(root, TRAVELLING_root_id), *edge = own(root, TRAVELLING_edge);
@@ -630,7 +629,7 @@ end:
     return bucket;
 }
 
-/* Branch.drained and Outbox.close, where acks are gathered for its home; 0 if not, then nothing has been done. */
+/* Branch.drained and Outbox.close, if there is an AckBuffer for its home; otherwise 0, and nothing is changed. */
 static int drain_branch(PyObject *branch)
 {
     PyObject *outbox = own(branch, BRANCH_outbox), *id = own(branch, TRAVELLING_root_id);
@@ -648,7 +647,7 @@ static int drain_branch(PyObject *branch)
                        append_to(acks, ACKS_acked_edges, SLOT(branch, TRAVELLING_edge)) < 0
                    ? -1
                    : 1;
-        put(branch, TRAVELLING_edge, PyLong_FromLong(0)); /* it is sent once; small ints are there already */
+        put(branch, TRAVELLING_edge, PyLong_FromLong(0)); /* it is sent once; small ints are preallocated */
     }
     else if (PyErr_Occurred())
         done = -1;
@@ -661,7 +660,7 @@ end:
     return done;
 }
 
-/* SlotContext.leave, with the result of what is left. */
+/* SlotContext.leave; passes `result` through. */
 static PyObject *left(PyObject *context, PyObject *result)
 {
     PyObject *kind, *value, *traceback;
@@ -697,12 +696,12 @@ static PyObject *drain(PyObject *collector, PyObject *tree)
     return result;
 }
 
-/* The functions that stand for Python ones. Each gives its result, NULL with an error, or `PYTHON`: take the long way,
-   nothing has been changed. `args` are those of a vectorcall, `self` being the first. */
+/* The counterparts of Python functions. Each returns its result, NULL with an error, or `PYTHON`: nothing is changed,
+   call the Python function. `args` are those of a vectorcall, with `self` first. */
 
 typedef PyObject *(*Short)(PyObject *const *args, Py_ssize_t count, PyObject *names);
 
-/* Read the keyword arguments `stream` and `name`; whether there is no other. */
+/* Read the keyword arguments `stream` and `name`; false if there are others. */
 static int read_keywords(PyObject *const *values, PyObject *names, PyObject *name, PyObject **value, PyObject **stream)
 {
     for (Py_ssize_t i = 0; names != NULL && i < PyTuple_GET_SIZE(names); i++) {
@@ -727,7 +726,7 @@ static int is_still(PyObject *anchor, PyObject *tree)
     return anchor == Py_None || SLOT(anchor, TUPLE__tree) == tree;
 }
 
-/* It refuses an anchor that is settled, and sends nothing for one that was taken back. */
+/* Python refuses a settled anchor, and drops the emit if the anchor was rolled back. */
 static PyObject *emit_unusual(PyObject *self, PyObject *stream, PyObject *anchors, PyObject *values)
 {
     return PyObject_CallMethodObjArgs(self, s__emit_unusual, stream, anchors, values, NULL);
@@ -746,7 +745,7 @@ static PyObject *bolt_emit_near(PyObject *self, PyObject *route, PyObject *port,
         Py_DECREF(tup);
         return result;
     }
-    if (add(tree, TREE_unsettled, 1, NULL) == 0) /* before anybody can see the tuple */
+    if (add(tree, TREE_unsettled, 1, NULL) == 0) /* before any thread can see the tuple */
         done = call_append(append, tup);
 end:
     Py_XDECREF(tup);
@@ -830,7 +829,7 @@ static PyObject *bolt_emit(PyObject *const *args, Py_ssize_t count, PyObject *na
         if (tree == SETTLED || !is_tree(tree) || is(tree, ROLLED_BACK))
             return PYTHON;
     }
-    Py_INCREF(tree); /* finding the way may run Python code */
+    Py_INCREF(tree); /* finding the port may run Python code */
     PyObject *route = route_of(SLOT(self, BOLT_default), SLOT(self, BOLT_routes), stream, values);
     PyObject *port = route == NULL ? NULL : pick_port(route, values), *result = PyErr_Occurred() ? NULL : PYTHON;
     if (port != NULL)
@@ -850,7 +849,7 @@ static PyObject *bolt_ack(PyObject *const *args, Py_ssize_t count, PyObject *nam
     PyObject *tup = args[1], *tree = SLOT(tup, TUPLE__tree), *held = SLOT(self, BOLT_held);
     if (tree == SETTLED || !is_tree(tree) || !is_dict(held) || PyDict_GET_SIZE(held))
         return PYTHON;
-    SLOT(tup, TUPLE__tree) = Py_NewRef(SETTLED); /* of two threads that ack at the same time one gets the tree */
+    SLOT(tup, TUPLE__tree) = Py_NewRef(SETTLED); /* of two threads that ack at once, one gets the tree */
     long long unsettled;
     PyObject *result = NULL;
     if (add(self, BOLT_acked, 1, NULL) == 0 && add(tree, TREE_unsettled, -1, &unsettled) == 0)
@@ -883,7 +882,7 @@ static int launch(PyObject *self, PyObject *route, PyObject *append, PyObject *v
     if (tup != NULL && !is_dict(bucket))
         wrong(self);
     else if (tup != NULL && PyDict_SetItem(bucket, root, Py_None) == 0)
-        done = call_append(append, tup); /* when its tree is pending: before that nobody shall see it */
+        done = call_append(append, tup); /* after its tree is pending: before that no thread may see it */
     Py_XDECREF(bucket);
     Py_XDECREF(tup);
     Py_XDECREF(root);
@@ -907,13 +906,13 @@ static PyObject *spout_emit_to(PyObject *self, PyObject *route, PyObject *port, 
     return result;
 }
 
-/* Whether a message is to be executed as any other; -1 for an error. */
+/* Whether a message was never emitted before, so that it is executed; -1 for an error. */
 static int is_new_message(PyObject *self, PyObject *message_id)
 {
     if (SLOT(self, SPOUT__plainly) == Py_True)
         return 1;
     PyObject *is_new = PyObject_CallMethodOneArg(self, s__is_new, message_id);
-    Py_XDECREF(is_new); /* which is not used but compared */
+    Py_XDECREF(is_new); /* only its address is compared */
     return is_new == NULL ? -1 : is_new == Py_True;
 }
 
@@ -938,7 +937,7 @@ static PyObject *spout_emit(PyObject *const *args, Py_ssize_t count, PyObject *n
     return result;
 }
 
-/* Tell `refused` of the error that is set, for a message that could not be emitted. */
+/* Call `refused` with the current error, for a message that could not be emitted. */
 static int tell_refused(PyObject *refused, PyObject *message_id, PyObject *values)
 {
     PyObject *kind, *error, *traceback;
@@ -970,7 +969,7 @@ static PyObject *only_append(PyObject *self, PyObject *values, PyObject **route)
     return append;
 }
 
-/* `where` with a number behind it. */
+/* (*where, number) */
 static PyObject *numbered(PyObject *where, long long number)
 {
     Py_ssize_t size = PyTuple_GET_SIZE(where);
@@ -996,7 +995,7 @@ static int emit_one(PyObject *const *args)
     return result == NULL ? -1 : 0;
 }
 
-/* The same, without what only `emit` needs. */
+/* The same, without checks that only `emit` needs. */
 static int emit_plainly(PyObject *const *args)
 {
     PyObject *route, *append = only_append(args[0], args[1], &route);
@@ -1041,7 +1040,7 @@ static PyObject *new_entry(PyObject *edges, PyObject *spout_task)
     return entry;
 }
 
-/* AckLedger.init, for a root of which nothing is known, as nearly all are. */
+/* AckLedger.init, for a root without an entry, which is nearly every root. */
 static int begin_entry(PyObject *ledger, PyObject *id, PyObject *edges, PyObject *task_id)
 {
     PyObject *entries = own(ledger, LEDGER__entries), *newest = NULL, *entry = NULL, *nothing = NULL;
@@ -1120,7 +1119,7 @@ end:
     return result;
 }
 
-/* The end of a tree whose parts have all drained: SpoutTask.settle, with what the ledger forgets. */
+/* The end of a tree whose subtrees have all drained: SpoutTask.settle, and AckLedger.forget. */
 static int end_tree(PyObject *self, PyObject *left, PyObject *newest, PyObject *id, PyObject *root)
 {
     if (PyDict_DelItem(newest, id) < 0 || ack_root(self, root) < 0)
@@ -1129,7 +1128,7 @@ static int end_tree(PyObject *self, PyObject *left, PyObject *newest, PyObject *
     return PyDict_DelItem(left, id);
 }
 
-/* SpoutTask.subtree_acked(root_id, edges), where the ledger has heard of the root lately. */
+/* SpoutTask.subtree_acked(root_id, edges), if the root is in the newest bucket of the ledger. */
 static PyObject *subtree_acked(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Id edges;
@@ -1221,14 +1220,14 @@ static int columns_of(PyObject *anchors, PyObject **columns)
         return 0;
     for (int i = 0; i < COLUMNS; i++)
         if (!PyObject_CheckBuffer(PyTuple_GET_ITEM(anchors, i)) && !PyList_CheckExact(PyTuple_GET_ITEM(anchors, i)))
-            return 0; /* what perhaps cannot be read twice */
+            return 0; /* an iterator, for example, can be read only once */
     for (int i = 0; i < COLUMNS; i++)
         if (!(columns[i] = PySequence_List(PyTuple_GET_ITEM(anchors, i))))
             return -1;
     return 1;
 }
 
-/* Whether the columns are those of `height` rows or fewer. */
+/* Whether the columns have at most `height` rows. */
 static int are_of(PyObject **columns, Py_ssize_t height)
 {
     long long count;
@@ -1293,7 +1292,7 @@ end:
     return result;
 }
 
-/* BoltTask._next_batch(), where the queue is one batch. */
+/* BoltTask._next_batch(), if the whole queue is one batch. */
 static PyObject *next_batch(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *inbox = SLOT(args[0], TASK_inbox), *backlog = SLOT(args[0], TASK_backlog);
@@ -1309,14 +1308,14 @@ static PyObject *next_batch(PyObject *const *args, Py_ssize_t count, PyObject *n
     return batch;
 }
 
-/* Whether a value is kept as it is: nobody can change it. */
+/* Whether a value is immutable, so that it is kept without a copy. */
 static int is_atom(PyObject *value)
 {
     return value == Py_None || PyLong_CheckExact(value) || PyUnicode_CheckExact(value) || PyFloat_CheckExact(value) ||
            PyBool_Check(value) || PyBytes_CheckExact(value);
 }
 
-/* KeyValueState.get(key[, default]), where the value is an atom; one that is deleted is left to Python. */
+/* KeyValueState.get(key[, default]), if the value is an atom; a deleted key is left to Python. */
 static PyObject *state_get(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (names != NULL || count < 2 || count > 3)
@@ -1328,7 +1327,7 @@ static PyObject *state_get(PyObject *const *args, Py_ssize_t count, PyObject *na
         if (!is_dict(layer))
             return PYTHON;
         if (layers[i] == &STATE__prepared && !PyDict_GET_SIZE(layer))
-            continue; /* which mostly saves the key's own code one run */
+            continue; /* which usually saves one run of the key's own code */
         value = look_up(layer, args[1]);
         if (value == NULL && PyErr_Occurred())
             return NULL;
@@ -1341,7 +1340,7 @@ static PyObject *state_get(PyObject *const *args, Py_ssize_t count, PyObject *na
     return PYTHON;
 }
 
-/* KeyValueState.put(key, value), where the key has changed before and was an atom, and the value is one. */
+/* KeyValueState.put(key, value), if both values are atoms and the key was changed before. */
 static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (names != NULL || count != 3 || !is_atom(args[2]) || !is_dict(SLOT(args[0], STATE__changed)))
@@ -1349,7 +1348,7 @@ static PyObject *state_put(PyObject *const *args, Py_ssize_t count, PyObject *na
     PyObject *changed = own(args[0], STATE__changed), *old = look_up(changed, args[1]), *result = PYTHON;
     if (old == NULL && PyErr_Occurred()) {
         if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Clear(); /* a key that cannot be hashed: Python says so */
+            PyErr_Clear(); /* an unhashable key: Python raises the error */
         else
             result = NULL;
     }
@@ -1420,7 +1419,7 @@ static PyObject *texts(PyObject *const *args, Py_ssize_t count, PyObject *names)
     return found;
 }
 
-/* The values of all columns in one row. 1 if done, 0 if the columns are no lists of this width and height. */
+/* The row of all columns. 1 if done, 0 if the columns are not lists of this width and height. */
 static int fill_row(PyObject *row, PyObject *columns, Py_ssize_t at, Py_ssize_t height)
 {
     Py_ssize_t width = PyList_GET_SIZE(row);
@@ -1462,7 +1461,7 @@ static PyObject *rows_of_columns(PyObject *const *args, Py_ssize_t count, PyObje
 static const struct {
     const char *module, *name;
     int kind;      /* of `self`; KINDS where the class has no slots, or there is no `self` */
-    int is_alone;  /* it needs no other class, and no global */
+    int is_alone;  /* it needs neither another class nor a global */
     Short shortly;
 } shorts[] = {{"pystorm_spark.runtime.bolt_collector", "BoltCollector.emit", BOLT, 0, bolt_emit},
               {"pystorm_spark.runtime.bolt_collector", "BoltCollector.ack", BOLT, 0, bolt_ack},
@@ -1513,7 +1512,7 @@ static PyObject *of_function(PyObject *self, void *name)
     return PyObject_GetAttrString(((Compiled *)self)->function, name);
 }
 
-/* It is pickled as functions are: by its name. */
+/* Pickled by its name, like any function. */
 static PyObject *compiled_reduce(PyObject *self, PyObject *nothing)
 {
     return of_function(self, "__qualname__");
@@ -1527,7 +1526,7 @@ static PyGetSetDef compiled_attributes[] = {{"__doc__", of_function, NULL, NULL,
                                             {"__qualname__", of_function, NULL, NULL, "__qualname__"},
                                             {NULL}};
 
-/* As tuples it has no `tp_clear`: it cannot be made before what it refers to, which breaks all cycles. */
+/* Like tuples it has no `tp_clear`: every cycle through it has another object that can be cleared. */
 static int compiled_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(((Compiled *)self)->function);
@@ -1560,7 +1559,7 @@ static PyTypeObject CompiledType = {
     .tp_getset = compiled_attributes,
 };
 
-/* Note what the functions find in the globals of their module. */
+/* Store the globals that the functions use. */
 static int note_globals(PyObject *found_in)
 {
     long long number;
@@ -1583,7 +1582,7 @@ static int note_globals(PyObject *found_in)
     return 0;
 }
 
-/* Wrap a Python function; to be used as a decorator. */
+/* Wrap a Python function, as a decorator does. */
 static PyObject *compiled(PyObject *module, PyObject *function)
 {
     if (!PyFunction_Check(function))
@@ -1622,7 +1621,7 @@ static PyCFunction append_of_lists(void)
     return found;
 }
 
-/* What is noted here is there once for the whole process: a second interpreter in it would take the first one's. */
+/* The state here exists once per process: a second interpreter would use that of the first. */
 static PyInterpreterState *owner;
 
 static int execute(PyObject *module)
@@ -1640,7 +1639,7 @@ static int execute(PyObject *module)
         (!message_id_name && !(message_id_name = PyTuple_Pack(1, s_message_id))) ||
         (!no_reason && !(no_reason = PyUnicode_FromString(""))) || PyType_Ready(&CompiledType) < 0)
         return -1;
-    list_append = append_of_lists(); /* without it every append is a call */
+    list_append = append_of_lists(); /* without it every append is a call into Python */
     if (PyErr_Occurred())
         return -1;
     owner = PyInterpreterState_Get();

@@ -1,4 +1,4 @@
-"""Clocks: the one place that asks the operating system for the time."""
+"""Clocks: the only module that asks the operating system for the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the runtime needs to know about time."""
+    """The source of time for the runtime."""
 
     def monotonic(self) -> float:
         """Seconds that only grow; timeouts, ticks and latencies are measured on it."""

@@ -1,9 +1,8 @@
-"""Internal. The compiled core, where it is there: short ways in C for functions that are all there in Python, too.
+"""Internal. The optional compiled core: fast paths in C for functions that are complete in Python, too.
 
-`@compiled` gives a Python function its short way, out of `_core.c`; calls that are not common still go through the
-function. `@laid_out` tells the compiled core where the slots of a class are. Both change nothing where it is missing
-because no compiler was found at the installation, where the environment says `PYSTORM_SPARK_PURE=1`, or where the
-interpreter runs without its lock.
+`@compiled` gives a Python function its fast path from `_core.c`; uncommon calls still go through the function.
+`@laid_out` gives the compiled core the slot offsets of a class. Both change nothing without the core: when the
+installation found no compiler, when the environment sets `PYSTORM_SPARK_PURE=1`, or when the interpreter has no lock.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ if os.environ.get("PYSTORM_SPARK_PURE", "0") in ("", "0"):
         if getattr(sys, "_is_gil_enabled", lambda: True)():
             CORE = "compiled"
         else:
-            log.warning("the interpreter runs without its lock (PYTHON_GIL=0), so Python alone runs, without the core")
+            log.warning("the interpreter runs without its lock (PYTHON_GIL=0), so the compiled core is not used")
     except ModuleNotFoundError:
         pass  # it has not been built
     except ImportError as exc:
-        log.warning("the compiled core cannot be loaded, so Python alone runs: %s", exc)
+        log.warning("the compiled core cannot be loaded and is not used: %s", exc)
 
 
 def compiled(function: F) -> F:
-    """`function` with its short way in C."""
+    """`function` with its fast path in C, if the core is loaded."""
     return _core.compiled(function) if CORE == "compiled" else function
 
 
 def laid_out(cls: C) -> C:
-    """`cls`, whose slots the compiled core may then read and write."""
+    """`cls`, after telling the compiled core its slot offsets."""
     return _core.laid_out(cls) if CORE == "compiled" else cls

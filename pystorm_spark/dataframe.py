@@ -1,4 +1,4 @@
-"""Spark's DataFrames as spouts and sinks of a topology, and topologies over DataFrames that end."""
+"""Spark DataFrames as spouts and sinks of a topology; `run_batch` runs a topology over bounded DataFrames."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ __all__ = ["DataFrameSink", "DataFrameSpout", "run_batch"]
 
 
 class DataFrameSpout(StreamSpout):
-    """A spout that emits the rows of a streaming DataFrame, batch by batch; for a `SparkCluster`.
+    """A spout that emits the rows of a streaming DataFrame, batch by batch. Runs on a `SparkCluster` only.
 
-    `build(spark)` gives the DataFrame, from any source that Spark has; it is called on the driver, at submit. `fields`
-    are the columns that are emitted, in this order. A batch is done when each of its rows is acked; one that fails is
-    emitted again, up to `topology.max.replays` times, and then written to the checkpoint's `dead-letters`. With a
-    checkpoint that was named, a restart goes on with the first batch that was not done.
+    `build(spark)` returns the DataFrame, from any source that Spark supports. It is called on the driver, at submit.
+    `fields` are the columns to emit, in this order. A row that fails is emitted again, up to `topology.max.replays`
+    times, and then written to the checkpoint's `dead-letters`. A batch is done when each of its rows is acked or a dead
+    letter. With a named checkpoint, a restart continues with the first batch that is not done.
     """
 
     def __init__(self, build: Callable[[SparkSession], DataFrame], fields: FieldsLike) -> None:
         if not callable(build):
             raise InvalidTopologyError(
-                f"a DataFrameSpout takes a function that is given the session and builds a DataFrame, got {build!r}"
+                f"a DataFrameSpout takes a function build(spark) that returns a streaming DataFrame, got {build!r}"
             )
         super().__init__(build, as_fields(fields))
 
 
 class DataFrameSink(WritingBolt):
-    """A bolt whose input becomes a DataFrame for each batch, handed to `write(df, batch_id)`; for a `SparkCluster`.
+    """A bolt that passes its input to `write(df, batch_id)` as a DataFrame per batch. Runs on a `SparkCluster` only.
 
-    `schema` is a Spark schema, or its DDL string, for the values of the input; a tuple that does not fit fails. `write`
-    is called on the driver, once for each batch that has rows; the tuples are acked when it has returned. If it raises,
-    it is called again with the same rows and the same id, and the topology ends when it has raised three times. What
-    was written and not committed, because of a crash, is replaced by a call with the same id, if need be without rows.
+    `schema` is a Spark schema, or its DDL string, for the values of the input. A tuple that does not fit it fails.
+    `write` is called on the driver, once for each batch that has rows. The tuples are acked after it has returned. If
+    it raises, it is called again with the same rows and the same id; if it raises three times, the topology ends. After
+    a crash between `write` and the commit, `write` is called again with the same id, and must replace what it wrote for
+    that id; the rows may differ, and the DataFrame may be empty.
     """
 
     def __init__(self, write: Callable[[DataFrame, int], object], schema: Any) -> None:
@@ -56,13 +57,13 @@ def run_batch(
     collect: Sequence[str] | Mapping[str, Any] = (),
     conf: Mapping[str, Any] | None = None,
 ) -> dict[str, DataFrame]:
-    """Run `topology` over DataFrames that end; what the components in `collect` have emitted, as DataFrames.
+    """Run `topology` over bounded DataFrames; returns the tuples of the components in `collect` as DataFrames.
 
-    `inputs` has a bounded DataFrame for each spout, which emits its rows instead of its own. The run ends when every
-    row is acked; rows that fail more than `topology.max.replays` times are an error that shows them. `collect` names
-    components, or gives each of them a schema, `{"count": "word string, count long"}`; else types are found by looking
-    at all rows. The DataFrames have what was emitted on the default stream, in no certain order.
+    `inputs` has a bounded DataFrame for each spout, which emits these rows instead of its own. The run ends when every
+    row is acked. If rows fail more than `topology.max.replays` times, it raises an error that shows them. `collect`
+    lists components, or maps each to a schema: `{"count": "word string, count long"}`. Without a schema, Spark infers
+    the types from all rows. The DataFrames hold the tuples of the default stream, in no guaranteed order.
     """
-    from pystorm_spark.spark.bounded import run_bounded  # pyspark is loaded when it is needed: not in slots
+    from pystorm_spark.spark.bounded import run_bounded  # imported here: slots import this module, without pyspark
 
     return run_bounded(spark, topology, inputs, collect, conf)

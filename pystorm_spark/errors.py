@@ -78,7 +78,7 @@ class ReportedFailedException(FailedException):
 
 
 def shown(value: object, spell: Callable[[object], str] = repr) -> str:
-    """What `repr` or `str` makes of a user's value, for a log or a message that must not fail because of it."""
+    """`repr` or `str` of a user's value, for logs and messages: it never raises."""
     try:
         return spell(value)
     except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
@@ -86,12 +86,12 @@ def shown(value: object, spell: Callable[[object], str] = repr) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """The type and the text of an exception that a user's code has raised."""
+    """The type and the text of an exception that user code has raised."""
     return f"{type(error).__name__}: {shown(error, str)}"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A sentence to end an error message with: the nearest of `known`, and what exists."""
+    """The end of an error message: the nearest of `known` names, and all of them."""
     names = sorted(known)
     if not names:
         return "there is none"

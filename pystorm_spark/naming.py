@@ -1,4 +1,4 @@
-"""Java's names for Python's methods: the one place where camelCase aliases are made.
+"""Java's names for Python's methods: the only module that makes camelCase aliases.
 
 Two directions. `java_names` gives a public class of ours its aliases (`set_bolt` → `setBolt`, the property `values` →
 `getValues()`). `link_spellings` is called for every subclass of such a class and for every component class that a user
@@ -30,7 +30,7 @@ def java_names(*, getters: Iterable[str] = (), **renamed: str) -> Callable[[C], 
 
     Every public method gets its camelCase name; every property and slot `x` gets a method `getX()`. A dataclass's field
     `task_id` can also be read as `taskId`: where we have dataclasses, Storm has classes with public fields. `getters`
-    names methods and attributes that Java spells with a `get` in front; `renamed` is for what follows no rule:
+    names methods and attributes that Java spells with a leading `get`. `renamed` lists irregular names:
     `java_name="python_name"`.
     """
 

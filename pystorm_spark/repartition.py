@@ -1,4 +1,4 @@
-"""Moves the state of a bolt to another number of tasks: `python -m pystorm_spark.repartition --help`."""
+"""Moves the state of a stateful bolt to another number of tasks: `python -m pystorm_spark.repartition --help`."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ from pystorm_spark.topology.durable import TaskKey
 
 __all__ = ["repartition_state"]
 
-GroupedOn = Callable[[Any], Sequence[Any]]  # the values of the grouping's fields, by a key of the state
-BY_HAND = "call repartition_state(…, key=…) of pystorm_spark.repartition with a function that gives them"
+GroupedOn = Callable[[Any], Sequence[Any]]  # returns the values of the grouping's fields for a key of the state
+BY_HAND = "call repartition_state(…, key=…) of pystorm_spark.repartition with a function that returns these values"
 
 
 def repartition_state(
     checkpoint: Any, topology: str, component: str, tasks: int, key: GroupedOn | None = None
 ) -> list[int]:
-    """Move the keys of the stateful bolt `component` to where they belong among `tasks` tasks.
+    """Move each key of the stateful bolt `component` to the task that it belongs to among `tasks` tasks.
 
-    `checkpoint` is what the cluster was given. A URI is reached through the active Spark session, or a small one of its
-    own.
+    The topology can then be submitted with that number of tasks. It must not run meanwhile. `checkpoint` is the value
+    that the cluster was given; a URI is read through the active Spark session, or through a new one.
 
-    The topology can then be submitted with that number. It must not be running meanwhile. The input of the bolt must be
-    grouped on fields, all of it, and `key(k)` gives their values for a key `k` of the state. Without it the key is the
-    value itself, or the tuple of them where there are several fields. If a key is not where it should be by that,
-    nothing is changed; where there was one task only, any key is.
+    All input of the bolt must be grouped on fields. `key(k)` returns the values of these fields for a key `k` of the
+    state. Without it, a key must be the value of the field, or the tuple of the values of several fields. If any key is
+    in another task than these values select, nothing is changed; a state of one task passes this check with any keys.
 
     Returns:
-        How many keys each task has.
+        The number of keys of each task.
     """
     if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
         raise InvalidTopologyError(f"the number of tasks must be from 1 to {MAX_TASKS}, got {tasks!r}")
@@ -64,18 +63,18 @@ def _move(state: Place, topology: str, component: str, tasks: int, key: GroupedO
     state.check_lock()
     store.clean()
     parts = [
-        # A task without keys has a section, too: it is all there is of it, whatever older parts hold.
+        # A task without keys needs a full section, too: it supersedes older parts.
         write_part(files, f"repartitioned-{last.txid}", {TaskKey(component, index): section_of(entries)}, is_full=True)
         for index, entries in enumerate(dealt)
     ]
-    state.check_lock()  # the keys of a large state take a while
+    state.check_lock()  # again, because writing a large state takes a while
     others = {task for part in last.parts for task in part.tasks if task.component != component}
     store.replace_last(
         replace(
             last,
             parts=(*last.needed(others), *parts),
             tasks={**last.tasks, component: tasks},
-            # Without the slots: each of them is to write all it has.
+            # Without SLOTS each slot writes its whole state at the next commit.
             extra={name: value for name, value in last.extra.items() if name != SLOTS},
         )
     )
@@ -93,14 +92,15 @@ def _dealt(files: Files, last: Manifest, places: _Places, tasks: int) -> list[li
             values = places.values(key)
             if places.index(key, values, len(held)) != task.index:
                 raise CheckpointError(
-                    f"the key {key!r} of {places.component!r} is in task {task.index}, where tuples with {values!r} do "
-                    f"not go: the keys of this state are not what its input is grouped on; {BY_HAND}"
+                    f"the key {key!r} of {places.component!r} is in task {task.index}, but tuples with {values!r} go "
+                    "to another task, so the keys of this state are not the values that its input is grouped on; "
+                    f"{BY_HAND}"
                 )
             target = places.index(key, values, tasks)
-            if key in seen[target]:  # 1 and 1.0 have tasks of their own in Java, and are one key in a task
+            if key in seen[target]:  # Java's hash sends 1 and 1.0 to different tasks, but in one task they are one key
                 raise CheckpointError(
-                    f"the key {key!r} of {places.component!r} is in several tasks, as equal numbers of different types "
-                    f"may be with {HASH_KEY}: java, and task {target} can have it once only"
+                    f"the key {key!r} of {places.component!r} is in several tasks, as {HASH_KEY}: java allows for "
+                    f"equal numbers of different types, but task {target} can hold it only once"
                 )
             seen[target].add(key)
             dealt[target].append(entry)
@@ -108,14 +108,14 @@ def _dealt(files: Files, last: Manifest, places: _Places, tasks: int) -> list[li
 
 
 class _Places:
-    """Where keys belong, as a fields grouping has it."""
+    """Which task a fields grouping selects for a key."""
 
     def __init__(self, manifest: Manifest, component: str, key: GroupedOn | None) -> None:
         keying = Keying.of(manifest)
         if component not in keying.fields:
             raise CheckpointError(
-                f"the input of {component!r} is not grouped on fields, or not all of it on as many: its keys belong to "
-                "no certain task, and cannot be moved"
+                f"the input of {component!r} is not all grouped on the same number of fields, so its keys belong to "
+                "no particular task and cannot be moved"
             )
         self.component = component
         self._count = keying.fields[component]
@@ -123,28 +123,28 @@ class _Places:
         self._key = key
 
     def values(self, key: Any) -> list[Any]:
-        """What tuples that change `key` are grouped on."""
+        """The values that tuples which change `key` are grouped on."""
         if self._key is not None:
             values = list(self._key(key))
         else:
             values = list(key) if self._count > 1 and isinstance(key, tuple) else [key]
         if len(values) != self._count:
             raise CheckpointError(
-                f"the input of {self.component!r} is grouped on {self._count} fields, and the key {key!r} of its state "
+                f"the input of {self.component!r} is grouped on {self._count} fields, but the key {key!r} of its state "
                 f"gives {values!r} for them; {BY_HAND}"
             )
         return values
 
     def index(self, key: Any, values: list[Any], tasks: int) -> int:
-        """The task, of so many, that tuples with these values go to."""
+        """The index of the task, of `tasks`, that tuples with these values go to."""
         try:
             return java_fields_index(values, tasks) if self._is_java else stable_hash(values) % tasks
         except TypeError as exc:
-            raise CheckpointError(f"the key {key!r} of {self.component!r} cannot be grouped on: {exc}") from exc
+            raise CheckpointError(f"tuples cannot be grouped on the key {key!r} of {self.component!r}: {exc}") from exc
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Do what the command line says, and tell what was done."""
+    """Repartition as the command line says, and print the result."""
     parser = argparse.ArgumentParser(
         prog="python -m pystorm_spark.repartition",
         description="Move the state of a stateful bolt to another number of tasks, so that its topology can be "

@@ -2,7 +2,7 @@
 
 A peer is asked by a line on its standard input, `{"secs": 5}`, and answers with a line `{"words": …, "secs": …}`: how
 many words it moved in about that time, once warm. One that tracks them adds its complete latency: `mean_ms`, `p50_ms`
-and `p99_ms`. While it is not asked it rests.
+and `p99_ms`. Between questions it is idle.
 """
 
 import json
@@ -13,12 +13,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]  # not by `machine`, whose imports an environment need not have
+ROOT = Path(__file__).resolve().parents[2]  # not imported from `machine`: a peer's environment may lack its imports
 STORM = ROOT / ".bench-storm"
 
 
 class MissingPeerError(Exception):
-    """A peer that cannot be had here; it is named as missing, and no figure is guessed."""
+    """A peer that is not installed here. The report lists it as missing, without a figure."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Peer:
         )
 
     def ask(self, secs):
-        """The answer of about `secs`."""
+        """Ask for a measurement of about `secs`; returns the answer."""
         self._process.stdin.write(json.dumps({"secs": secs}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -112,7 +112,7 @@ def versions(python, packages):
 def serve(measure):
     """Answer questions with `measure(secs)` until there are no more."""
     output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed here is no answer
+    os.dup2(2, 1)  # other output must not mix with the answers
     for line in sys.stdin:
         output.write(json.dumps(measure(json.loads(line)["secs"])) + "\n")
         output.flush()

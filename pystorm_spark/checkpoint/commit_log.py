@@ -1,4 +1,4 @@
-"""Internal. CommitLog: the commits of one run of a topology, from what its slots have written."""
+"""Internal. CommitLog: makes the commits of one run of a topology from the parts that its slots have written."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from pystorm_spark.errors import CheckpointError, did_you_mean
 from pystorm_spark.topology.durable import TaskKey
 from pystorm_spark.topology.view import CheckpointView
 
-# Among the extras of a manifest.
-METADATA = "metadata"  # {component: what its `checkpoint_metadata` was}
-SLOTS = "slots"  # the tasks with state of each
-CARRIED_PARTS = 64  # parts with message ids of earlier commits, at least; one start of a slot adds those of one commit
-CARRIED_STARTS = 4  # of all slots, after each of which there was another commit
+METADATA = "metadata"  # a key in the extras of a manifest: {component: its `checkpoint_metadata`}
+SLOTS = "slots"  # a key in the extras of a manifest: for each slot its tasks with state
+# How many parts with message ids of earlier commits a commit retains: CARRIED_PARTS, or more where there are many
+# slots. Each start of a slot adds the parts of one commit, so there is room for CARRIED_STARTS starts of every slot.
+CARRIED_PARTS = 64
+CARRIED_STARTS = 4
 
 
 class CommitLog:
-    """Makes one manifest after the other. `slots` says which tasks with state each slot has.
+    """Appends one commit after another. `slots` lists the tasks with state of each slot.
 
-    `spouts` are those whose message ids are committed, all that there are if None: what is known of others, which may
-    come back, stays as it is.
+    `spouts` are the spouts whose message ids are committed; None means all. Message ids of other spouts are retained,
+    because the topology may have these spouts again later.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class CommitLog:
         self._keying = keying
         self._spouts = spouts
         self._metadata = dict(metadata or {})  # of the components, for their `validate`
-        # Message ids of commits after which a slot has started: its spouts may not have heard of their acks, and nobody
-        # knows when they will emit them again. These parts stay with all later commits.
+        # Message ids of commits after which a slot has started. The spouts of that slot may not have received their
+        # acks, and may emit these messages again at any time. So later commits retain these parts.
         self._carried: dict[Part, None] = {}
         last = store.last
         if last is not None:
@@ -57,7 +58,7 @@ class CommitLog:
 
     @property
     def last(self) -> Manifest:
-        """The last commit; the first one holds nothing."""
+        """The last commit. The first one is empty."""
         assert self._store.last is not None
         return self._store.last
 
@@ -74,7 +75,7 @@ class CommitLog:
         return bool(self.last.parts)
 
     def assignment(self, slot: int) -> Assignment:
-        """What a slot that starts has to know."""
+        """The part of the last commit that a starting slot needs."""
         last = self.last
         self._carried.update(dict.fromkeys(last.acked))
         needed = last.needed(self._slots[slot])
@@ -84,8 +85,8 @@ class CommitLog:
         return Assignment(needed, own, last.schemas, last.acked)
 
     def append(self, txid: int, written: Sequence[Written], schemas: Mapping[str, int]) -> None:
-        """Make what all slots have written the last commit."""
-        acked = (*self._carried_on(), *(part for one in written for part in one.acked))
+        """Append the commit `txid`, made of the parts that all slots have written."""
+        acked = (*self._retained(), *(part for one in written for part in one.acked))
         manifest = Manifest(
             self._topology,
             txid,
@@ -101,8 +102,8 @@ class CommitLog:
         )
         self._store.publish(manifest)
 
-    def _carried_on(self) -> list[Part]:
-        """What stays with the next commit: not all, but all that is known of spouts that are not there now."""
+    def _retained(self) -> list[Part]:
+        """The carried parts that the next commit retains: the newest, and all of spouts that this topology lacks."""
         most = max(CARRIED_PARTS, CARRIED_STARTS * len(self._slots))
         left = max(0, len(self._carried) - most)
         return [part for number, part in enumerate(self._carried) if number >= left or self._is_of_others(part)]
@@ -111,23 +112,23 @@ class CommitLog:
         return self._spouts is not None and any(task.component not in self._spouts for task in part.tasks)
 
     def begin(self) -> None:
-        """Raise a `CheckpointError` while no slot may write for the next commit: the last one was not made, maybe."""
+        """Raise a `CheckpointError` while slots must not write: a failed commit may have left its manifest behind."""
         self._store.remove_doubtful()
 
     def acked(self) -> Assignment:
-        """What slots have to know that go on when another one is started: which messages are committed."""
+        """The committed message ids, for slots that keep running while another one restarts."""
         return Assignment(acked=self.last.acked)
 
     def check(self) -> None:
-        """Raise a `StormError` if the last commit is not there any more."""
+        """Raise a `StormError` if files of the last commit are missing."""
         self._store.check()
 
     def forget(self, slot: int) -> None:
-        """Remove what a slot whose process is gone has written for commits that will not be made."""
+        """Remove the uncommitted files of a slot whose process has ended."""
         self._store.discard(lambda name: written_by(name) == slot)
 
     def _check_tasks(self, last: Manifest) -> None:
-        """Refuse a topology that would lose state of the checkpoint, or see it in the wrong tasks."""
+        """Refuse a topology that would lose state of the checkpoint, or load it into the wrong tasks."""
         for component, count in last.tasks.items():
             planned = self._tasks.get(component)
             if planned is None:
@@ -139,8 +140,8 @@ class CommitLog:
                 is_keyed = component in Keying.of(last).fields
                 way = f"move the keys: {self._command(component, planned)}" if is_keyed else "name another checkpoint"
                 raise CheckpointError(
-                    f"the checkpoint holds the state of {count} tasks of {component!r}, and the topology has "
-                    f"{planned}: keys would be looked for in the wrong tasks; keep {count} with "
+                    f"the checkpoint holds the state of {count} tasks of {component!r}, but the topology has "
+                    f"{planned}, so tuples would reach tasks that do not hold their keys; keep {count} with "
                     f"set_num_tasks({count}), or {way}"
                 )
 
@@ -152,7 +153,7 @@ class CommitLog:
 
 
 def refuse_loss(files: Files, topology: str) -> None:
-    """Refuse a topology without anything to commit where its checkpoint holds state, or is damaged."""
+    """Refuse a topology without state if its checkpoint holds state, or is damaged."""
     CommitLog(CheckpointStore(files, topology), topology, [])
 
 
@@ -167,7 +168,7 @@ def _check_keying(kept: Keying, planned: Keying, tasks: Mapping[str, int]) -> No
     for component in kept.fields.keys() & planned.fields.keys():
         if kept.hash != planned.hash and tasks[component] > 1:
             raise CheckpointError(
-                f"the checkpoint holds the state of {component!r}, whose keys have their tasks by {HASH_KEY}: "
-                f"{kept.hash}, and the topology has {planned.hash}: keys would be looked for in the wrong tasks; keep "
-                f"{kept.hash}, or name another checkpoint"
+                f"the checkpoint holds the state of {component!r} with {HASH_KEY}: {kept.hash}, but the topology has "
+                f"{planned.hash}, so tuples would reach tasks that do not hold their keys; keep {kept.hash}, or name "
+                "another checkpoint"
             )

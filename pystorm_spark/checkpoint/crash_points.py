@@ -1,4 +1,4 @@
-"""Internal. Crash points: names for all durable steps. Tests end a process right after one of them.
+"""Internal. Crash points: a name for each durable step. Tests end a process right after one of them.
 
 `PYSTORM_SPARK_CRASH_AT=part-renamed` ends the process at the first `part-renamed`, `part-renamed:3` at the third.
 A list of points, `part-renamed:3,file-removed`, ends one process at each point, in this order. All processes of a test
@@ -16,7 +16,7 @@ EXIT_CODE = 137  # what a shell shows for `kill -9`
 
 
 class Crashes:
-    """Where this process is to end, and how often each point was reached."""
+    """Counts how often this process reaches each crash point, and ends it at the chosen ones."""
 
     def __init__(self, points: str, marks: str) -> None:
         self._points = [_named(point) for point in points.split(",") if point]
@@ -24,7 +24,7 @@ class Crashes:
         self.reached: Counter[str] = Counter()
 
     def reach(self, name: str) -> None:
-        """End the process if it is to end here."""
+        """Count the crash point `name`; end the process if the next crash is due here."""
         self.reached[name] += 1
         for number, point in enumerate(self._points):
             if not self._is_marked(number):
@@ -36,7 +36,7 @@ class Crashes:
         return bool(self._marks) and os.path.exists(f"{self._marks}.{number}")
 
     def _mark(self, number: int) -> bool:
-        """Whether this process is the one to crash, of several that come to the point at once."""
+        """Create the mark of a crash; False if another process has created it first, and crashes instead."""
         if not self._marks:
             return True
         try:
@@ -49,16 +49,16 @@ class Crashes:
 def _named(point: str) -> tuple[str, int]:
     name, _, hit = point.partition(":")
     if name not in POINTS:
-        raise ValueError(f"there is no crash point {name!r}; there are {', '.join(POINTS)}")
+        raise ValueError(f"unknown crash point {name!r}; the crash points are {', '.join(POINTS)}")
     return name, int(hit or 1)
 
 
 _armed: Crashes | None = None
-_of_environ = lru_cache(maxsize=1)(Crashes)  # it counts as long as the environment stays the same
+_of_environ = lru_cache(maxsize=1)(Crashes)  # keeps its counts until the environment changes
 
 
 def crash_point(name: str) -> None:
-    """Call this right after the durable step `name`: it ends the process if a test asked for a crash here."""
+    """Mark the end of the durable step `name`. Ends the process if a test asked for a crash here."""
     points = os.environ.get("PYSTORM_SPARK_CRASH_AT")
     if _armed is not None:
         _armed.reach(name)
@@ -67,6 +67,6 @@ def crash_point(name: str) -> None:
 
 
 def arm(crashes: Crashes | None) -> None:
-    """Let `crashes` decide where this process ends, in place of the environment; None undoes that."""
+    """Use `crashes` instead of the environment; None undoes that."""
     global _armed
     _armed = crashes

@@ -22,17 +22,17 @@ FILE_NAME = "dead-letters.jsonl"
 
 
 class DeadLetters:
-    """A file that is only ever added to."""
+    """A file of dead letters that only grows."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
         self._txid: int | None = None
-        self._added: Counter[str] = Counter()  # the messages that were added for that commit
+        self._added: Counter[str] = Counter()  # the messages that were already added for that commit
 
     def add(self, txid: int, letters: Iterable[Mapping[str, Any]]) -> None:
-        """Add the letters of a commit; they are there when this returns, and none of them if it raises.
+        """Add the letters of the commit `txid`. They are durable when this returns; if it raises, none is added.
 
-        When the commit is tried again, only those are added that were not before.
+        A retry of the same commit adds only letters that the first attempt did not add.
         """
         if txid != self._txid:
             self._txid, self._added = txid, Counter()
@@ -56,7 +56,7 @@ class DeadLetters:
                 os.chmod(self._path, 0o600)
                 _append(file, lines)
         except OSError as exc:
-            raise CheckpointError(f"the dead letters {str(self._path)!r} cannot be written: {exc.strerror}") from exc
+            raise CheckpointError(f"dead letters {str(self._path)!r} cannot be written: {exc.strerror}") from exc
 
 
 def _append(file: FileIO, lines: bytes) -> None:
@@ -67,18 +67,18 @@ def _append(file: FileIO, lines: bytes) -> None:
             rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
     except OSError:
-        with suppress(OSError):  # they will be added again, and not behind a part of themselves
+        with suppress(OSError):  # the commit retries: leave no incomplete line before what it will add
             file.truncate(before)
         raise
 
 
 def _message(letter: Mapping[str, Any]) -> str:
-    """What stays the same of a letter when its commit is tried again, or its message has failed once more."""
+    """The fields of a letter that a retry of its commit, or another failure of its message, does not change."""
     return json.dumps({key: value for key, value in letter.items() if key not in ("time", "failures")})
 
 
 def to_lines(letters: Iterable[Mapping[str, Any]]) -> str:
-    """The letters as they are written."""
+    """One line of JSON for each letter."""
     return "".join(json.dumps(letter) + "\n" for letter in letters)
 
 

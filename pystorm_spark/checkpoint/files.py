@@ -1,4 +1,4 @@
-"""Internal. Files: where the files of a checkpoint are. PosixFiles: a folder that has a path."""
+"""Internal. Files: reads and writes the files of a checkpoint by name. PosixFiles: in a folder of this machine."""
 
 from __future__ import annotations
 
@@ -15,66 +15,64 @@ from typing import Protocol
 from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.errors import CheckpointError
 
-# A name, and what is behind it while the file is being written.
+# The names of checkpoint files, with the suffix that a file has while it is being written.
 OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?(-g[0-9]{6,})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
-
-
-ABOVE = 2  # folders above that of a state: its topology's, and the checkpoint itself
+PARENTS = 2  # the folders above that of a state that belong to a checkpoint: the topology's and the checkpoint's
 
 
 class ReadableFiles(Protocol):
-    """Files by name, to be read. What goes wrong with one is a `CheckpointError` that names its path."""
+    """Reads files by name. Errors are `CheckpointError`s that name the path."""
 
     def read(self, name: str) -> bytes: ...
 
     def size(self, name: str) -> int: ...
 
     def path(self, name: str) -> str:
-        """Where the file is, for an error message."""
+        """The path of the file, for error messages."""
         ...
 
 
 class Files(ReadableFiles, Protocol):
-    """Files by name in one place."""
+    """Reads and writes files by name in one folder."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Make the file, or replace it: all of it or nothing, and what is there when this returns stays there."""
+        """Create or replace the file atomically. It is durable when this returns."""
         ...
 
     def names(self) -> list[str]:
-        """All files of a checkpoint that are there, unfinished ones included; none if the folder is gone."""
+        """The names of all checkpoint files, unfinished ones included; empty if the folder is missing."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove the file, which may be gone already."""
+        """Remove the file if it exists."""
         ...
 
 
 def step(name: str, done: str) -> str:
-    """The crash point after something was `done` with the file of that name."""
+    """The crash point after a step (`written`, `renamed`) with the file `name`."""
     return f"{'manifest' if name.startswith('manifest-') else 'part'}-{done}"
 
 
 class PosixFiles:
-    """The files of a checkpoint in a folder of this user, which is made if it is missing.
+    """The files of a checkpoint in a folder of this user, which is created if it is missing.
 
-    A state may hold pickled values, and they are code: what another user could have written is not read, and neither is
-    what is in a folder that another user could have put in the place of this one.
+    A state may hold pickled values, which are code. So this class refuses files that another user could have written,
+    and folders that another user could have replaced.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with _told(folder, "cannot be used"):
+        with _as_checkpoint_error(folder, "cannot be used"):
             make_folder(folder)
-            _refuse_strangers(folder, os.stat(folder))
-            for above in folder.parents[:ABOVE]:
-                _refuse_strangers(above, os.stat(above), is_above=True)
+            _refuse_writable_by_others(folder, os.stat(folder))
+            for parent in folder.parents[:PARENTS]:
+                _refuse_writable_by_others(parent, os.stat(parent), is_parent=True)
             os.listdir(folder)
 
     def write(self, name: str, data: bytes) -> None:
         path = self._path(name)
         temporary = path.with_name(f"{name}.{secrets.token_hex(4)}.tmp")
-        with _told(path, "cannot be written"):
+        with _as_checkpoint_error(path, "cannot be written"):
             try:
                 _write_new(temporary, data)
                 crash_point(step(name, "written"))
@@ -85,7 +83,7 @@ class PosixFiles:
                 raise
             try:
                 sync_folder(self._folder)
-            except OSError:  # who was told that it is not written does not look for it again
+            except OSError:  # the caller learns that the write failed, and will not remove the file itself
                 with suppress(OSError):
                     path.unlink()
                 raise
@@ -93,17 +91,17 @@ class PosixFiles:
 
     def read(self, name: str) -> bytes:
         path = self._path(name)
-        with _told(path, "cannot be read"), open(path, "rb") as file:
-            _refuse_strangers(path, os.fstat(file.fileno()))
+        with _as_checkpoint_error(path, "cannot be read"), open(path, "rb") as file:
+            _refuse_writable_by_others(path, os.fstat(file.fileno()))
             return file.read()
 
     def size(self, name: str) -> int:
         path = self._path(name)
-        with _told(path, "cannot be read"):
+        with _as_checkpoint_error(path, "cannot be read"):
             return path.stat().st_size
 
     def names(self) -> list[str]:
-        with _told(self._folder, "cannot be read"):
+        with _as_checkpoint_error(self._folder, "cannot be read"):
             try:
                 found = os.scandir(self._folder)
             except (FileNotFoundError, NotADirectoryError):
@@ -117,7 +115,7 @@ class PosixFiles:
 
     def remove(self, name: str) -> None:
         path = self._path(name)
-        with _told(path, "cannot be removed"):
+        with _as_checkpoint_error(path, "cannot be removed"):
             path.unlink(missing_ok=True)
         crash_point("file-removed")
 
@@ -126,12 +124,12 @@ class PosixFiles:
 
     def _path(self, name: str) -> Path:
         if not OURS.fullmatch(name):
-            raise CheckpointError(f"{name!r} is no name of a checkpoint's file, in {str(self._folder)!r}")
+            raise CheckpointError(f"{name!r} is not the name of a checkpoint file, in {str(self._folder)!r}")
         return self._folder / name
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, for its owner only, and those above it that are missing; what is made stays there."""
+    """Create a folder, for its owner only, and its missing parents. All are durable when this returns."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -160,25 +158,25 @@ def _write_new(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def _told(path: Path, problem: str) -> Iterator[None]:
+def _as_checkpoint_error(path: Path, problem: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
         raise CheckpointError(f"the checkpoint {str(path)!r} {problem}: {exc.strerror or exc}") from exc
 
 
-def _refuse_strangers(path: Path, status: os.stat_result, is_above: bool = False) -> None:
-    """Refuse what others could have written; of a folder above, what others could have put others into.
+def _refuse_writable_by_others(path: Path, status: os.stat_result, is_parent: bool = False) -> None:
+    """Refuse files another user could have written, and parent folders another user could have swapped.
 
-    Root may do that anyway, and in a folder like `/tmp`, which is sticky, nobody else may.
+    A parent may belong to root, who can do that anyway. A sticky parent such as `/tmp` does not allow it to others.
     """
-    if status.st_uid != os.geteuid() and not (is_above and status.st_uid == 0):
+    if status.st_uid != os.geteuid() and not (is_parent and status.st_uid == 0):
         problem = f"belongs to the user {status.st_uid}, not to {os.geteuid()}"
-    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (is_above and status.st_mode & stat.S_ISVTX):
+    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (is_parent and status.st_mode & stat.S_ISVTX):
         problem = f"can be written by others (its mode is {stat.S_IMODE(status.st_mode):04o})"
     else:
         return
     raise CheckpointError(
-        f"the checkpoint {str(path)!r} {problem}: a state may hold pickled values, which are code, so only what "
-        "nobody else can write is read; run as its owner, or `chmod go-w` it if you trust what it holds"
+        f"the checkpoint {str(path)!r} {problem}: a state may hold pickled values, which are code, so pystorm-spark "
+        "reads only files that nobody else can write; run as its owner, or `chmod go-w` it if you trust its content"
     )

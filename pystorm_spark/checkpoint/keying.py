@@ -1,4 +1,4 @@
-"""Internal. Keying: what a manifest says about which task a key belongs to."""
+"""Internal. Keying: how the keys of a state are assigned to tasks, as a manifest records it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ HASH_KEY = "topology.fields.grouping.hash"
 
 @dataclass(frozen=True)
 class Keying:
-    """How fields groupings deal keys to the tasks of stateful bolts."""
+    """How fields groupings assign keys to the tasks of stateful bolts."""
 
-    hash: str = "stable"  # what the topology has for `HASH_KEY`
-    fields: Mapping[str, int] = field(default_factory=dict)  # {bolt whose whole input is grouped: on how many fields}
+    hash: str = "stable"  # the value of `HASH_KEY` in the topology's configuration
+    # {bolt: the number of fields that its input is grouped on}, for bolts whose whole input is grouped on fields
+    fields: Mapping[str, int] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
-        """This as what a manifest has among its extras."""
+        """The keys that a manifest holds in its extras."""
         return {"hash": self.hash, "fields": dict(self.fields)}
 
     @classmethod
     def of(cls, manifest: Manifest) -> Keying:
-        """What `manifest` says; one that holds nothing says nothing."""
+        """The keying that `manifest` records; the default if it records none."""
         return cls(manifest.extra.get("hash", "stable"), manifest.extra.get("fields", {}))
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from pystorm_spark.checkpoint.files import make_folder
 from pystorm_spark.errors import CheckpointError, StormError
 
-LOCK_NAME = "driver.flock"  # not what a lock through Hadoop is called: where both can be used, both are held
-URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # how one begins, and its scheme
+LOCK_NAME = "driver.flock"  # differs from the name of Hadoop's lock file: one driver may hold both locks
+URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|(?=/))")  # the beginning of a URI, with its scheme
 
 
 class CheckpointLock:
-    """Holds a checkpoint folder for this process. The system lets go of it when the process ends, however it ends."""
+    """Locks a checkpoint folder for this process. The system releases the lock when the process ends or crashes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,20 +43,22 @@ class CheckpointLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             holder = f"pid {os.getpid()} on {socket.gethostname()}".encode()
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, holder, 0)  # a full disk is found here, too
+            os.pwrite(self._file, holder, 0)  # raises if the disk is full
         except OSError as exc:
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
                 raise CheckpointError(f"the checkpoint {str(self.folder)!r} cannot be locked: {exc}") from exc
             holder_shown = os.pread(self._file, 200, 0).decode(errors="replace") or "another driver"
             raise CheckpointError(
-                f"the checkpoint {str(self.folder)!r} is in use by {holder_shown}; a checkpoint has one driver: "
-                "end that one, or name another folder"
+                f"the checkpoint {str(self.folder)!r} is in use by {holder_shown}; only one driver may use a "
+                "checkpoint: end that one, or name another folder"
             ) from None
 
     def check(self) -> None:
-        """Refuse to go on if the folder is not the one that was locked: whoever replaces it can lock it, too."""
+        """Raise a `StormError` if the folder was replaced since it was locked: another driver can lock the new one."""
         if self._is_released:
-            raise StormError(f"the checkpoint {str(self.folder)!r} is not held any more: make another cluster with it")
+            raise StormError(
+                f"the checkpoint {str(self.folder)!r} was released at shutdown: make a new cluster with it"
+            )
         try:
             is_same = os.path.samestat(os.fstat(self._file), os.stat(self._path))
         except (FileNotFoundError, NotADirectoryError):
@@ -65,12 +67,12 @@ class CheckpointLock:
             raise CheckpointError(f"the checkpoint {str(self._path)!r} cannot be read: {exc.strerror}") from exc
         if not is_same:
             raise StormError(
-                f"the checkpoint {str(self.folder)!r} was removed or replaced while it was in use: what was committed "
-                "is not there any more, and nothing can be added to it"
+                f"the checkpoint {str(self.folder)!r} was removed or replaced while it was in use: the committed state "
+                "is gone, so nothing more can be committed"
             )
 
     def release(self) -> None:
-        """Let another driver have the folder."""
+        """Unlock the folder."""
         if not self._is_released:
             self._is_released = True
             os.close(self._file)
@@ -79,17 +81,17 @@ class CheckpointLock:
 _held: weakref.WeakSet[CheckpointLock] = weakref.WeakSet()
 
 
-def _let_go() -> None:
-    """A process that is forked has the files open, too, and would keep the locks after the end of this one."""
+def _release_in_child() -> None:
+    """Release all locks in a forked process, which would otherwise keep them after the end of this one."""
     for lock in list(_held):
         lock.release()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 def checkpoint_folder(checkpoint: object) -> Path:
-    """The folder that a user has named, as a path of this machine."""
+    """The checkpoint folder that the user has named, as an absolute path of this machine."""
     named = os.fspath(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else None
     if not isinstance(named, str) or not named:
         raise CheckpointError(f"a checkpoint is the path of a folder, or None for a temporary one; got {checkpoint!r}")

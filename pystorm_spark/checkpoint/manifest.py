@@ -14,7 +14,7 @@ from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import TaskKey
 
 MANIFEST_MAGIC = b"PSSM"
-MAX_MANIFEST_BYTES = 1 << 28  # more than any number of parts takes
+MAX_MANIFEST_BYTES = 1 << 28  # far more than any topology needs
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class Manifest:
     parts: tuple[Part, ...] = ()  # oldest first
     tasks: dict[str, int] = field(default_factory=dict)  # {stateful component: number of its tasks}
     schemas: dict[str, int] = field(default_factory=dict)  # {stateful component: version of its state}
-    acked: tuple[Part, ...] = ()  # message ids that this commit acks, and older ones whose acks may not have been heard
-    extra: dict[str, Any] = field(default_factory=dict)  # few and plain values
+    acked: tuple[Part, ...] = ()  # message ids that this commit acks, and older ones whose acks spouts may have missed
+    extra: dict[str, Any] = field(default_factory=dict)  # a few plain values
     version: int = FORMAT_VERSION
 
     def needed(self, tasks: Collection[TaskKey]) -> tuple[Part, ...]:
         """The parts, oldest first, that make up the state of `tasks`.
 
-        A part may hold other tasks as well, and some whose section is superseded by a full part behind it:
-        `read_sections` leaves both out.
+        A part may also hold sections of other tasks, and sections that a later full part supersedes. `read_sections`
+        leaves both out.
         """
         wanted = set(tasks)
         chosen = []
@@ -46,18 +46,18 @@ class Manifest:
         return tuple(reversed(chosen))
 
     def file_names(self) -> set[str]:
-        """The files that this commit needs beside its manifest."""
+        """The names of the parts that this commit needs."""
         return {part.name for part in (*self.parts, *self.acked)}
 
     def to_bytes(self) -> bytes:
-        """The file of this manifest."""
+        """The content of the manifest's file."""
         parts, acked = ([part.to_plain() for part in some] for some in (self.parts, self.acked))
         plain = [self.topology, self.txid, parts, self.tasks, self.schemas, acked, self.extra]
         return sealed(MANIFEST_MAGIC, [msgpack.packb(plain, unicode_errors="surrogatepass")])
 
     @classmethod
     def from_bytes(cls, file: bytes, path: str) -> Manifest:
-        """The manifest in `file`, which was found at `path`."""
+        """The manifest in `file`; `path` is for error messages."""
         content = opened(MANIFEST_MAGIC, file, path)
         try:
             plain = msgpack.unpackb(content, unicode_errors="surrogatepass", strict_map_key=False)

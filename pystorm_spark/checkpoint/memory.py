@@ -1,4 +1,4 @@
-"""Internal. MemoryFiles: the files of a checkpoint that ends with its process."""
+"""Internal. MemoryFiles: files in memory, for a checkpoint that ends with its process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pystorm_spark.errors import CheckpointError
 
 
 class MemoryFiles:
-    """What `PosixFiles` is, without a disk."""
+    """The same as `PosixFiles`, in memory."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}

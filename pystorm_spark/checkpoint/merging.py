@@ -1,4 +1,4 @@
-"""Internal. Merging parts: which ones are worth it, and doing it."""
+"""Internal. Merging parts: which parts are worth merging, and the merge itself."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pystorm_spark.checkpoint.files import Files
 from pystorm_spark.checkpoint.part import Part, read_sections, write_part
 from pystorm_spark.checkpoint.section import KeyHook, merge_sections, same_bytes
 
-FEWEST = 8  # parts that are worth merging
-LARGEST = 2  # times as large as all that is newer
+FEWEST = 8  # parts in one merge
+LARGEST = 2  # a part is merged if it is at most this many times as large as all newer ones together
 
 
 def to_merge(parts: Sequence[Part]) -> slice | None:
-    """Which of the parts of one slot, oldest first, are worth merging: some of the newest, or None.
+    """The parts of one slot that are worth merging, as a slice of `parts` (oldest first); None if there are too few.
 
-    A part waits until what came after it is half as large. So each time that a change is written again it comes
-    into a file at least one and a half times as large, which happens a logarithmic number of times; and parts that wait
-    for more are each larger than all that follows, so there are few.
+    A part is merged once all newer parts together are half as large. So every merge writes a change into a file at
+    least one and a half times as large as before, which happens a logarithmic number of times. Every part that is not
+    merged is larger than all newer ones together, so few remain.
     """
     start = len(parts)
     newer = 0
@@ -35,9 +35,9 @@ def merge_parts(
     is_full: bool,
     key_of: KeyHook = same_bytes,
 ) -> Part:
-    """Write one part that replaces `parts` (oldest first). It is full if the oldest of them holds whole states.
+    """Write one part that replaces `parts` (oldest first); pass `is_full` if the oldest of them holds whole states.
 
-    `key_of` gives equal keys of extension types the same bytes.
+    `key_of` decides which keys of extension types are equal.
     """
     if not is_full and any(part.is_full for part in parts):
         raise ValueError("a merge that includes a full part must be full; pass is_full=True")

@@ -21,27 +21,27 @@ HEADER = struct.Struct(">I")  # bytes of the header
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is known of a file of sections before it is read."""
+    """A file of sections, as a manifest lists it."""
 
     name: str
     size: int
     checksum: bytes
     tasks: tuple[TaskKey, ...]
-    is_full: bool  # all of its tasks' state: what is older is not needed for them
+    is_full: bool  # holds the whole state of its tasks, which supersedes all older parts of them
 
     def to_plain(self) -> list[Any]:
-        """This as what msgpack packs."""
+        """The part as values that msgpack can pack."""
         return [self.name, self.size, self.checksum, [[*task] for task in self.tasks], self.is_full]
 
     @classmethod
     def from_plain(cls, plain: Iterable[Any]) -> Part:
-        """What `to_plain` was called on."""
+        """The inverse of `to_plain`."""
         name, size, checksum, tasks, is_full = plain
         return cls(name, size, checksum, tuple(TaskKey(*task) for task in tasks), is_full)
 
 
 def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_full: bool) -> Part:
-    """Write `sections` to a new file; `name` is the beginning of its name, the rest makes it unlike any other."""
+    """Write `sections` to a new file. Its name begins with `name` and ends with random digits."""
     header = msgpack.packb([[*task, len(section)] for task, section in sections.items()])
     file = sealed(PART_MAGIC, [HEADER.pack(len(header)), header, *sections.values()])
     part = Part(f"{name}-{secrets.token_hex(4)}.part", len(file), checksum_of(file), tuple(sections), is_full)
@@ -50,7 +50,7 @@ def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_fu
 
 
 def read_part(files: ReadableFiles, part: Part, tasks: Collection[TaskKey]) -> dict[TaskKey, bytes]:
-    """The sections of those of `tasks` that the part has."""
+    """{task: section} for those of `tasks` that the part holds."""
     content = opened(PART_MAGIC, _verified(files, part), files.path(part.name))
     end = HEADER.size + HEADER.unpack_from(content)[0]
     sections = {}
@@ -64,19 +64,19 @@ def read_part(files: ReadableFiles, part: Part, tasks: Collection[TaskKey]) -> d
 
 def _verified(files: ReadableFiles, part: Part) -> bytes:
     path = files.path(part.name)
-    size = files.size(part.name)  # before memory is taken for a file that is not what was written
+    size = files.size(part.name)  # first, so that a wrong file does not fill the memory
     if size != part.size:
         raise CheckpointError(f"the checkpoint file {path!r} is damaged: it has {size} bytes instead of {part.size}")
     file = files.read(part.name)
     if checksum_of(file) != part.checksum:
-        raise CheckpointError(f"the checkpoint file {path!r} is damaged, or not the file that was committed")
+        raise CheckpointError(f"the checkpoint file {path!r} is damaged, or is not the one that was committed")
     return file
 
 
 def read_sections(
     files: ReadableFiles, parts: Iterable[Part], tasks: Collection[TaskKey]
 ) -> dict[TaskKey, list[bytes]]:
-    """The sections of `tasks` in `parts`, oldest first: those that make up the state, without what is superseded."""
+    """{task: its sections, oldest first} of `tasks` in `parts`, without superseded ones."""
     found: dict[TaskKey, list[bytes]] = {}
     for part in parts:
         for task, section in read_part(files, part, tasks).items():

@@ -1,7 +1,7 @@
-"""Internal. A section: the state of one task inside a part, as one msgpack array of keys and values in turn.
+"""Internal. A section: the state of one task inside a part, as one msgpack array of alternating keys and values.
 
-A value that is the extension type `DELETED` says that its key is gone. To load a state is to replay sections, oldest
-first, into a dict; to merge sections is to make one that gives the same dict, on top of whatever is older.
+A value of the extension type `DELETED` deletes its key. A restart replays sections, oldest first, into a dict. A merge
+makes one section that has the same effect as several, whatever older sections hold.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ KeyHook = Callable[[int, bytes], Hashable]
 
 
 def same_bytes(code: int, data: bytes) -> Hashable:
-    """Keys of extension types that are equal if their bytes are."""
+    """Compare keys of extension types by their bytes."""
     return ExtType, code, data
 
 
 def keys_of(codec: StateCodec) -> KeyHook:
-    """Keys of extension types that are equal if they are so in Python."""
+    """Compare keys of extension types as Python does."""
 
     def key_of(code: int, data: bytes) -> Hashable:
         key: Hashable = codec.unpack_rows(data, 1)[0][0] if code == PACKED else same_bytes(code, data)
@@ -34,21 +34,21 @@ def keys_of(codec: StateCodec) -> KeyHook:
 
 
 def merge_sections(sections: Sequence[bytes], is_full: bool, key_of: KeyHook = same_bytes) -> bytes:
-    """One section in place of several, oldest first; with `is_full` nothing is older, and deletions are left out.
+    """One section with the effect of `sections` (oldest first). With `is_full` nothing is older: it has no deletions.
 
-    Keys are told apart as a dict does it, and `key_of` makes them of extension types: 1 and 1.0 are one key, which
-    stays as it was first put. Keys and values keep their bytes, and iteration keeps its order.
+    Keys are equal as in a dict, where 1 and 1.0 are one key, and the first form of a key stays. `key_of` compares keys
+    of extension types. Keys and values keep their bytes; iteration keeps its order.
     """
     live: dict[Hashable, bytes] = {}  # entries
     gone: dict[Hashable, bytes] = {}  # deletions
     for section in sections:
         _replay(section, key_of, live, gone)
-    # A key that was deleted and put again comes last when it is iterated: so deletions are replayed before all else.
+    # Deletions go first: a key that was deleted and put again must come last in iteration.
     return section_of([*live.values()] if is_full else [*gone.values(), *live.values()])
 
 
 def live_entries(sections: Iterable[bytes], key_of: KeyHook) -> dict[Hashable, bytes]:
-    """{key: its entry, as bytes} of the state that `sections` make up, oldest first."""
+    """{key: its entry, as bytes} of the state that `sections` (oldest first) make up."""
     live: dict[Hashable, bytes] = {}
     for section in sections:
         _replay(section, key_of, live, {})
@@ -56,7 +56,7 @@ def live_entries(sections: Iterable[bytes], key_of: KeyHook) -> dict[Hashable, b
 
 
 def section_of(entries: Sequence[bytes]) -> bytes:
-    """The section that has these entries."""
+    """A section of these entries."""
     return b"".join([Packer().pack_array_header(2 * len(entries)), *entries])
 
 

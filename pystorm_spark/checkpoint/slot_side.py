@@ -17,36 +17,36 @@ from pystorm_spark.checkpoint.store import WAY_BACK
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import StateCodec, TaskKey
 
-PART_NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # of a part, with the slot that wrote it
+PART_NAME = re.compile(r"(?:state-[0-9]+|acked-[0-9]+|merged)-([0-9]+)-")  # with the number of the slot that wrote it
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a slot needs to know of the last commit."""
+    """What a slot needs of the last commit."""
 
-    needed: tuple[Part, ...] = ()  # what makes up the state of its tasks
-    own: tuple[Part, ...] | None = ()  # those that belong to it alone; None if slots had other tasks then
+    needed: tuple[Part, ...] = ()  # the parts that make up the state of its tasks
+    own: tuple[Part, ...] | None = ()  # the parts that only this slot uses; None if slots had other tasks then
     schemas: Mapping[str, int] = field(default_factory=dict)
     acked: tuple[Part, ...] = ()
 
     def to_plain(self) -> list[Any]:
-        """This as what msgpack packs."""
+        """The assignment as values that msgpack can pack."""
         own = None if self.own is None else [part.to_plain() for part in self.own]
         needed, acked = ([part.to_plain() for part in parts] for parts in (self.needed, self.acked))
         return [needed, own, dict(self.schemas), acked]
 
     @classmethod
     def from_plain(cls, plain: Iterable[Any]) -> Assignment:
-        """What `to_plain` was called on."""
+        """The inverse of `to_plain`."""
         needed, own, schemas, acked = plain
         return cls(_parts(needed), None if own is None else _parts(own), schemas, _parts(acked))
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a slot has written for a commit."""
+    """The parts that a slot contributes to a commit."""
 
-    parts: tuple[Part, ...]  # all that make up the state of its tasks
+    parts: tuple[Part, ...]  # all parts that make up the state of its tasks
     acked: tuple[Part, ...]  # with the message ids of this commit
 
     def to_plain(self) -> list[Any]:
@@ -58,21 +58,21 @@ class Written:
 
 
 class SlotCheckpoint:
-    """The parts of one slot. `write` proposes, `settle` says that the proposal is part of a commit."""
+    """The parts of one slot. `write` proposes parts for a commit, `settle` accepts them once it is made."""
 
     def __init__(self, files: Files, slot: int, assignment: Assignment, codec: StateCodec) -> None:
         self._files = files
         self._codec = codec
         self._slot = slot
         self._assignment = assignment
-        self._parts = assignment.own or ()  # what is committed, or equal to it
+        self._parts = assignment.own or ()  # committed, or merged from committed ones
         self._proposed: Written | None = None
-        self._merged: tuple[Sequence[Part], Part] | None = None  # parts, and the one to put in their place
-        self.is_full_next = assignment.own is None  # the first write holds all there is
+        self._merged: tuple[Sequence[Part], Part] | None = None  # parts, and the one that replaces them
+        self.is_full_next = assignment.own is None  # then the first write must hold the whole state
 
     def sections(self, tasks: Collection[TaskKey]) -> dict[TaskKey, list[bytes]]:
         """The sections of `tasks` as of the last commit, oldest first."""
-        with _way_back_told():
+        with _way_back_named():
             return read_sections(self._files, self._assignment.needed, tasks)
 
     @property
@@ -81,14 +81,11 @@ class SlotCheckpoint:
         return self._assignment.schemas
 
     def acked(self, components: Collection[str], last: Assignment | None = None) -> dict[str, list[bytes]]:
-        """{component: sections} with the message ids of the last commit.
-
-        The last commit is that of the start, unless another one is given.
-        """
+        """{component: sections} with the committed message ids, as of the slot's start or of a later `last`."""
         found: dict[str, list[bytes]] = {}
         for part in (last or self._assignment).acked:
             tasks = [task for task in part.tasks if task.component in components]
-            with _way_back_told():
+            with _way_back_named():
                 sections = read_part(self._files, part, tasks)
             for task, section in sections.items():
                 found.setdefault(task.component, []).append(section)
@@ -97,9 +94,9 @@ class SlotCheckpoint:
     def write(
         self, txid: int, sections: Mapping[TaskKey, bytes], acked: Mapping[TaskKey, bytes], is_full: bool
     ) -> Written:
-        """Write what a commit takes from this slot: what has changed, or all there is.
+        """Write this slot's parts of a commit: the changes, or with `is_full` the whole state.
 
-        What was written before and never committed is given up.
+        Parts that were written before and never committed are removed first.
         """
         if self._proposed is not None:
             self._give_up(self._proposed)
@@ -107,21 +104,21 @@ class SlotCheckpoint:
             self._put_merged(*self._merged)
         base = () if is_full else self._parts
         added = self._added(f"state-{txid}", sections, is_full)
-        self._proposed = Written((*base, *added), ())  # known, should the other part not be written
+        self._proposed = Written((*base, *added), ())  # noted now, in case the write of the ids fails
         self._proposed = Written(self._proposed.parts, self._added(f"acked-{txid}", acked, is_full=True))
         return self._proposed
 
     def settle(self) -> None:
-        """What was written last is committed."""
+        """The commit is made: accept the parts that were written last."""
         if self._proposed is not None:
             self._parts, self._proposed = self._proposed.parts, None
             self.is_full_next = False
 
     def merge(self) -> None:
-        """Merge parts if that is worth while. Another thread may call it: commits do not wait for it."""
+        """Merge parts if enough of them are worth merging. Another thread may call it; commits do not wait for it."""
         if self._merged is not None:
             return
-        parts = self._parts  # only now: a write may just have put what was merged in the place of some of them
+        parts = self._parts  # read after `_merged`: a write may have just replaced some of them by the merged part
         chosen = to_merge(parts)
         if chosen is not None:
             run = parts[chosen]
@@ -144,7 +141,7 @@ class SlotCheckpoint:
 
 
 @contextmanager
-def _way_back_told() -> Iterator[None]:
+def _way_back_named() -> Iterator[None]:
     try:
         yield
     except ForeignError:
@@ -154,7 +151,7 @@ def _way_back_told() -> Iterator[None]:
 
 
 def written_by(name: str) -> int | None:
-    """The slot that has written the file of that name; None if it was no slot."""
+    """The slot that wrote the file `name`; None if no slot did."""
     found = PART_NAME.match(name)
     return int(found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""Internal. CheckpointStore: the commits of one topology in one place."""
+"""Internal. CheckpointStore: the commits of one topology in one folder."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from pystorm_spark.errors import CheckpointError, StormError
 
 log = logging.getLogger(__name__)
 
-# Among the extras of a manifest: how often the commit was replaced, and the generation of the driver that wrote it.
+# Keys in the extras of a manifest: how often the commit was replaced, and the generation of the driver that wrote it.
 REVISION, GENERATION = "revision", "generation"
 MANIFEST_NAME = re.compile(r"manifest-([-0-9][0-9]{19})(?:-([0-9]{6}))?(?:-g([0-9]{6,}))?")
 OLDER_KEY = "topology.state.allow.older.commit"
-WAY_BACK = f"{OLDER_KEY}: true begins with an older commit that is whole"
-KEPT_COMMITS = 2  # commits
-# Manifests that hold nothing, before the first part: from the first commit on a lost manifest is one too few.
+WAY_BACK = f"set {OLDER_KEY}: true to begin with an older commit that is intact"
+KEPT_COMMITS = 2
+# Empty manifests, written before the first part. So there are always two, and a lost manifest is noticed.
 EMPTY_TXIDS = (-1, 0)
 
 
 class CheckpointStore:
-    """The last commits of a topology. It has one writer: whoever holds the `CheckpointLock`.
+    """The last commits of a topology. Only the driver that holds the lock of the checkpoint may write.
 
-    To open one only reads. Who goes on to write calls `clean` first, before any part is written: it makes the first
-    manifests, and so parts without them are a state that was lost, which is refused and not taken for none.
+    Opening a store only reads. A writer calls `clean` before any part is written. `clean` writes the first, empty
+    manifests. So parts without a manifest mean that state was lost, and the store refuses them.
 
-    Where a driver may lose the lock and live on, the store `is_fenced`: `clean` replaces the last commit by one of a
-    higher generation, and whatever an older generation writes after that does not count. Nobody is told of it either:
-    `check_holder` is called when a manifest is there, and raises if there is another holder by then. What is removed
-    was listed before such a look, and so is of nobody who came later.
+    If a driver can lose the lock and keep running, as on Hadoop, the store `is_fenced`. Then `clean` replaces the last
+    commit by one of a higher generation, and manifests of an older generation no longer count. The store calls
+    `check_holder` after it has written a manifest, and before it removes files that it has listed. `check_holder`
+    raises if another driver holds the lock: so no commit is reported that does not count, and no file of a later holder
+    is removed.
     """
 
     def __init__(
@@ -48,9 +49,9 @@ class CheckpointStore:
     ) -> None:
         self._files = files
         self._topology = topology
-        self._garbage: set[str] = set()  # what could not be removed when it was time to
-        self._doubtful: set[str] = set()  # manifests that may be there though they were not to be written
-        self._passed_over: list[str] = []  # damaged manifests, newer than the commit that is begun with
+        self._garbage: set[str] = set()  # files to remove; those that could not be removed are retried
+        self._doubtful: set[str] = set()  # manifests that may exist although their write failed
+        self._passed_over: list[str] = []  # damaged manifests that are newer than the first commit that was kept
         self._check_holder = check_holder
         self._is_fenced = is_fenced
         self._generation = 0
@@ -58,18 +59,18 @@ class CheckpointStore:
 
     @property
     def path(self) -> str:
-        """Where the commits are."""
+        """The path of the folder, for error messages."""
         return self._files.path("")
 
     @property
     def last(self) -> Manifest | None:
-        """The last commit; None if there was none and `clean` has not been called yet."""
+        """The last commit; None if there was none and `clean` was not called."""
         return self._kept[-1] if self._kept else None
 
     def publish(self, manifest: Manifest) -> None:
-        """Make `manifest` the last commit, then remove what only commits that are not kept any more needed.
+        """Write `manifest`, which becomes the last commit; then remove files that only older commits needed.
 
-        Files that no commit has needed yet are let be: others may have written them for the next one.
+        Files that no commit has needed yet stay: slots may have written them for the next one.
         """
         if manifest.topology != self._topology or (self.last is not None and manifest.txid <= self.last.txid):
             raise ValueError(f"{manifest.topology} {manifest.txid} cannot follow {self.last}")
@@ -81,9 +82,10 @@ class CheckpointStore:
         self._remove_garbage()
 
     def replace_last(self, manifest: Manifest) -> None:
-        """Have `manifest` be the last commit in place of the one of the same number, all of it or nothing.
+        """Atomically replace the last commit by `manifest`, which has the same number.
 
-        It gets a name of its own, behind that of the other: not everywhere is a file replaced in one step.
+        The new manifest gets a name of its own, with a higher revision: some file systems cannot replace a file
+        atomically.
         """
         old = self._kept[-1]
         if (manifest.topology, manifest.txid) != (old.topology, old.txid):
@@ -98,9 +100,9 @@ class CheckpointStore:
         self._remove_garbage()
 
     def clean(self) -> None:
-        """Remove the files that no kept commit needs, and make those of the first manifests that are not there.
+        """Write the first manifests if they are missing, and remove all files that no kept commit needs.
 
-        Only while nobody writes: at the start, or when all that was written for the next commit has been given up.
+        Call it only while no slot writes: at the start, or after the parts of the next commit were discarded.
         """
         self._generation += self._is_fenced
         if self._is_fenced and self.last is not None:
@@ -108,29 +110,29 @@ class CheckpointStore:
         for txid in EMPTY_TXIDS:
             if self.last is None or self.last.txid < txid:
                 self._write(Manifest(self._topology, txid))
-        # Damaged manifests stay until there are enough others: fewer than that would be taken for a loss.
+        # Damaged manifests stay until there are enough others: too few manifests count as a loss.
         is_short = len(self._kept) < KEPT_COMMITS
         self._discard(lambda name: not (is_short and _is_manifest(name)))
 
     def check(self, following: Manifest | None = None) -> None:
-        """Refuse to go on if files of the last commit, or some that `following` needs, are not there any more.
+        """Raise a `StormError` if files that the last commit or `following` needs are missing.
 
-        That is no `CheckpointError`, which would be tried again: what was removed does not come back.
+        It is not a `CheckpointError`, because a retry would not bring them back.
         """
         commits = [commit for commit in (self.last, following) if commit is not None]
         needed = {name for commit in commits for name in commit.file_names()}
         if self.last is not None:
             needed.add(_name(self.last))
-        # What others have just written may not be listed yet where a network's file system keeps listings for a while.
+        # A network file system may cache listings, so a file that a slot has just written may not be listed yet.
         missing = sorted(name for name in needed.difference(self._files.names()) if not self._is_there(name))
         if missing:
             raise StormError(
-                f"the checkpoint {self.path!r} was removed or replaced while it was in use: {missing[0]} is not there "
-                "any more, so what was committed could not be restored, and nothing can be added to it"
+                f"the checkpoint {self.path!r} was removed or replaced while it was in use: {missing[0]} is missing, "
+                "so the committed state could not be restored, and nothing more can be committed"
             )
 
     def remove_doubtful(self) -> None:
-        """Make sure that no commit is there that was not made, or raise: before the parts of it are given up."""
+        """Remove manifests of failed commits, or raise. Their parts must not be removed before."""
         for name in list(self._doubtful):
             self._files.remove(name)
             self._doubtful.remove(name)
@@ -143,7 +145,10 @@ class CheckpointStore:
         return True
 
     def discard(self, is_dead: Callable[[str], bool]) -> None:
-        """Remove those files that no kept commit needs and nobody writes or will use any more."""
+        """Remove the files for which `is_dead` is true, except those that a kept commit needs.
+
+        Nobody may be writing them, or use them later.
+        """
         self._discard(is_dead)
 
     def _discard(self, is_dead: Callable[[str], bool]) -> None:
@@ -153,7 +158,7 @@ class CheckpointStore:
         self._remove_garbage()
 
     def _write(self, manifest: Manifest) -> None:
-        while self._passed_over:  # first: one of them may stand before what is written, with a higher revision
+        while self._passed_over:  # first: one with a higher revision would take precedence over the new manifest
             self._files.remove(self._passed_over[-1])
             self._passed_over.pop()
         if self._generation:
@@ -163,8 +168,8 @@ class CheckpointStore:
             self._files.write(name, manifest.to_bytes())
             self._check_holder()
         except BaseException:
-            # It may be there all the same, if only the folder could not be synced, or the lock could not be read. Its
-            # parts will be given up, and it must be gone before them, or nothing could be restored.
+            # The manifest may exist all the same, for example if only the sync of the folder failed. Its parts will be
+            # discarded. It must be removed before them, or the next start would find a commit without its parts.
             self._garbage.add(name)
             self._doubtful.add(name)
             with suppress(CheckpointError):
@@ -174,12 +179,12 @@ class CheckpointStore:
 
     def _remove_garbage(self) -> None:
         self._garbage -= {name for manifest in self._kept for name in (_name(manifest), *manifest.file_names())}
-        # Manifests go first: one that is there has all of its parts.
+        # Manifests go first, so that a manifest never lacks its parts.
         for name in sorted(self._garbage, key=lambda name: (not name.startswith("manifest-"), name)):
             try:
                 self._files.remove(name)
-            except CheckpointError as exc:  # the commit stands nevertheless
-                log.warning("%s; it is tried again at the next commit", exc)
+            except CheckpointError as exc:  # the commit is valid nevertheless
+                log.warning("%s; the next commit retries", exc)
                 return
             self._garbage.remove(name)
 
@@ -190,7 +195,7 @@ class CheckpointStore:
         kept: list[Manifest] = []
         for name in newest_first:
             if kept and _order(name)[1] >= kept[0].txid:
-                continue  # it was replaced, or is of a driver that had lost the checkpoint
+                continue  # it was replaced, or a driver wrote it after it had lost the lock
             try:
                 manifest = self._read(name, set(names))
                 if allow_older and not kept:
@@ -200,7 +205,7 @@ class CheckpointStore:
             except CheckpointError as exc:
                 if not kept and not allow_older:
                     raise CheckpointError(f"{exc}; {WAY_BACK}") from exc
-                log.warning("%s; the commit is left out", exc)
+                log.warning("%s; this commit is ignored", exc)
                 if not kept:
                     self._passed_over.append(name)
             else:
@@ -211,14 +216,14 @@ class CheckpointStore:
         has_parts = any(name.endswith(".part") for name in names)
         if kept and not allow_older and commits < KEPT_COMMITS and (has_parts or kept[-1].txid > EMPTY_TXIDS[0]):
             raise CheckpointError(
-                f"the checkpoint {self.path!r} has lost a manifest, maybe that of its last commit: there must be "
-                f"{KEPT_COMMITS}, and there is only {_name(kept[-1])}; {OLDER_KEY}: true begins with that one"
-                f"{'' if kept[-1].parts else ', which holds nothing'}"
+                f"the checkpoint {self.path!r} has lost a manifest, perhaps that of its last commit: there must be "
+                f"{KEPT_COMMITS}, but there is only {_name(kept[-1])}; set {OLDER_KEY}: true to begin with that one"
+                f"{'' if kept[-1].parts else ', which is empty'}"
             )
         if not kept and has_parts:
             raise CheckpointError(
-                f"the checkpoint {self.path!r} holds state, but no manifest that can be read and says what "
-                "belongs to it: restore one from a copy, or name another folder to begin anew"
+                f"the checkpoint {self.path!r} holds state, but no readable manifest: restore one from a backup, or "
+                "name another folder to begin anew"
             )
         return kept
 
@@ -230,13 +235,13 @@ class CheckpointStore:
         manifest = Manifest.from_bytes(self._files.read(name), path)
         if manifest.topology != self._topology:
             raise ForeignError(
-                f"the manifest {path!r} is of the topology {manifest.topology!r}, not of {self._topology!r}: a "
-                "checkpoint has one topology, name another folder"
+                f"the manifest {path!r} belongs to the topology {manifest.topology!r}, not to {self._topology!r}; name "
+                "another folder"
             )
         if _name(manifest) != name:
-            raise CheckpointError(f"the manifest {path!r} is of the commit {manifest.txid}, not the one of its name")
+            raise CheckpointError(f"the manifest {path!r} holds the commit {manifest.txid}, which is not in its name")
         if missing := manifest.file_names() - names:
-            raise CheckpointError(f"the file {self._files.path(min(missing))!r} is missing, which {path!r} needs")
+            raise CheckpointError(f"the file {self._files.path(min(missing))!r}, which {path!r} needs, is missing")
         return manifest
 
     def _verify(self, manifest: Manifest) -> None:
@@ -251,7 +256,7 @@ def _name(manifest: Manifest) -> str:
 
 
 def _order(name: str) -> tuple[int, int, int]:
-    """Generation, commit and revision of a manifest: the highest one counts."""
+    """(generation, commit, revision) of a manifest. The highest takes precedence."""
     found = MANIFEST_NAME.fullmatch(name)
     assert found is not None
     return int(found[3] or 0), int(found[1]), int(found[2] or 0)

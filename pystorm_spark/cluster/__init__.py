@@ -1,9 +1,10 @@
-"""What every engine can do with topologies, and what it tells about them.
+"""What every engine can do with topologies, and how it reports their status.
 
 | file | what it is |
 |---|---|
 | `cluster` | `Cluster`: submit, activate, deactivate, rebalance, kill |
 | `running` | `RunningTopology`: one topology from its submit to its end, and its status |
-| `info` | `TopologyInfo`: what is told of it |
-| `checks` | what is refused before anything is made of it |
+| `info` | `TopologyInfo`: status, counts and errors of a topology |
+| `table` | how a `TopologyInfo` prints |
+| `checks` | checks of arguments, before anything is started |
 """

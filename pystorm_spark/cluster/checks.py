@@ -1,4 +1,4 @@
-"""What is refused of what a cluster is given, before anything is made of it."""
+"""Checks of the arguments that a cluster is given, before it starts anything."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ LONGEST_WAIT_SECS = threading.TIMEOUT_MAX
 
 
 def check_name(name: object) -> str:
-    """`name`, if it can name a topology."""
+    """Return `name` if it can name a topology; raise an `InvalidTopologyError` otherwise."""
     if not isinstance(name, str) or not re.fullmatch(r"[^/.:\\\0\ud800-\udfff]+", name):
         raise InvalidTopologyError(
-            "a topology's name must be a non-empty string that a folder can have, without '/', '.', ':' and '\\', got "
+            "a topology's name must be a non-empty string that can name a folder, without '/', '.', ':' and '\\', got "
             f"{name!r}"
         )
     return name
 
 
 def check_wait(wait_secs: object) -> None:
-    """Refuse what is no time to wait for."""
+    """Refuse a `wait_secs` that is not a number of seconds, 0 or more."""
     if (
         isinstance(wait_secs, bool)
         or not isinstance(wait_secs, (int, float))
@@ -35,19 +35,20 @@ def check_wait(wait_secs: object) -> None:
 def check_stateful(component: str, stateful: Iterable[str]) -> None:
     """Refuse a component that has no state."""
     if component not in stateful:
-        raise StormError(f"there is no stateful bolt {component!r}; {did_you_mean(component, stateful)}")
+        raise StormError(f"the topology has no stateful bolt {component!r}; {did_you_mean(component, stateful)}")
 
 
 def state_not_open(component: str) -> StormError:
-    """What is told of a state that is there, but that no task has yet."""
+    """The error for a state in the checkpoint that no task has loaded yet."""
     return StormError(f"the state of {component!r} cannot be read before the topology is activated; load_state can")
 
 
 def check_submission(topology: object, conf: object) -> None:
-    """Refuse what is no topology or no configuration before anything is made of it."""
+    """Refuse a `topology` that is not a `Topology`, or a `conf` that is not a mapping."""
     if not isinstance(topology, Topology):
         raise InvalidTopologyError(
-            f"a topology is what TopologyBuilder.create_topology() gives, got {type(topology).__name__} {topology!r}"
+            f"topology must be what TopologyBuilder.create_topology() returns, got {type(topology).__name__} "
+            f"{topology!r}"
         )
     if conf is not None and not isinstance(conf, Mapping):
         raise InvalidConfigError(f"conf must be a Config, another mapping or None, got {conf!r}")

@@ -1,4 +1,4 @@
-"""Cluster: what every engine can do with topologies."""
+"""Cluster: the operations on topologies that every engine has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pystorm_spark.naming import java_names
 from pystorm_spark.topology.config import resolve
 from pystorm_spark.topology.graph import Topology
 
-SUBMIT_TIMEOUT_SECS = 30.0  # how long a shutdown waits for submits that have not returned
+SUBMIT_TIMEOUT_SECS = 30.0  # how long a shutdown waits for submits in progress
 
 C = TypeVar("C", bound="Cluster[Any]")
 R = TypeVar("R", bound=RunningTopology)
@@ -27,22 +27,22 @@ R = TypeVar("R", bound=RunningTopology)
 
 @java_names(getters=["topology_info"], getTopologyInfoByName="topology_info", close="shutdown")
 class Cluster(ABC, Generic[R]):
-    """Runs topologies. Leaving its `with` block kills what still runs and calls `close` and `cleanup`.
+    """Runs topologies. At the end of its `with` block it kills those that still run, which calls `close` and `cleanup`.
 
-    An engine says how a topology is started; what can be done with those that run is the same for all of them.
+    An engine implements how a topology starts. The operations on running topologies are the same on all engines.
     """
 
     _numbers = itertools.count(1)
 
     def __init__(self) -> None:
         self._running: dict[str, R] = {}
-        self._starting: set[str] = set()  # names that are taken by a submit that has not returned
+        self._starting: set[str] = set()  # names of submits in progress
         self._is_shut = False
-        self._lock = threading.Condition()  # of the names, never held while user code runs
+        self._lock = threading.Condition()  # guards the names; never held while user code runs
 
     @abstractmethod
     def _start(self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool) -> R:
-        """Start `topology`; an error leaves nothing behind."""
+        """Start `topology`. If it raises, nothing is left running."""
 
     def _time(self) -> float:
         return time.time()
@@ -50,7 +50,7 @@ class Cluster(ABC, Generic[R]):
     def submit_topology(
         self, name: str, conf: Mapping[str, Any] | None, topology: Topology, active: bool = True
     ) -> TopologyHandle:
-        """Start `topology` under `name`; with `active=False` nothing is opened until `activate`."""
+        """Start `topology` under `name`. With `active=False` its components are opened at `activate`."""
         check_name(name)
         check_submission(topology, conf)
         resolved = {**resolve({**topology.conf, **(conf or {})}), "topology.name": name}
@@ -64,7 +64,7 @@ class Cluster(ABC, Generic[R]):
 
     @contextmanager
     def _taking(self, name: str) -> Iterator[None]:
-        """Take the name for a submit, which a shutdown waits for."""
+        """Reserve `name` during a submit. A shutdown waits for it."""
         with self._lock:
             if self._is_shut:
                 raise StormError("the cluster has been shut down; make a new one")
@@ -82,25 +82,25 @@ class Cluster(ABC, Generic[R]):
                 self._lock.notify_all()
 
     def _register(self, started: R) -> bool:
-        """Count a topology among those that run; False if there shall be none any more."""
+        """Add a topology to those that run; False if the cluster was shut down."""
         with self._lock:
             if not self._is_shut:
                 self._running[started.name] = started
             return not self._is_shut
 
     def activate(self, name: str) -> None:
-        """Have the spouts emit."""
+        """Resume the spouts of a topology."""
         self._find(name).activate()
 
     def deactivate(self, name: str) -> None:
-        """Have the spouts rest; what is in flight goes on."""
+        """Pause the spouts of a topology. Bolts continue with what is in flight."""
         self._find(name).deactivate()
 
     def rebalance(self, name: str, num_workers: int | None = None, wait_secs: float = 0) -> None:
-        """Rest for `wait_secs`, then start all tasks anew, on another number of workers if given.
+        """Pause the spouts for `wait_secs`, then restart all tasks, on `num_workers` workers if given.
 
-        Until it returns, the topology accepts nothing but `kill_topology`. Interrupted while it rests, it goes on as
-        before.
+        Until it returns, the topology accepts only `kill_topology`. If an interrupt ends the wait, the topology
+        continues as before.
         """
         running = self._find(name)
         check_wait(wait_secs)
@@ -122,22 +122,22 @@ class Cluster(ABC, Generic[R]):
             if running.restore_status(REBALANCING, before):
                 running.apply_status()
         except BaseException as exc:
-            if running.status != KILLED:  # its tasks are closed and do not open again: there is nothing left to run
+            if running.status != KILLED:  # its tasks are closed and cannot be opened again, so nothing is left to run
                 running.error = exc
                 running.end()
             raise
 
     def kill_topology(self, name: str, wait_secs: float = 0) -> None:
-        """Rest for `wait_secs`, then end the topology; returns when `close` and `cleanup` have run.
+        """Pause the spouts for `wait_secs`, then end the topology. Returns after `close` and `cleanup`.
 
-        Until then it accepts nothing but another kill, which may end it earlier, as an interrupt does.
+        Until then the topology accepts only another kill. Another kill or an interrupt may end the wait early.
         """
         running = self._find(name)
         check_wait(wait_secs)
         running.become(KILLED)
         try:
             if wait_secs:
-                with suppress(NotAliveError):  # another kill may be faster
+                with suppress(NotAliveError):  # another kill may have ended it
                     running.apply_status()
                 running.wait(wait_secs)
         finally:
@@ -152,13 +152,13 @@ class Cluster(ABC, Generic[R]):
         return [running.info() for running in self._all()]
 
     def read_state(self, name: str, component: str, key: Any = None) -> Any:
-        """What the last commit holds of a stateful bolt: the value of `key`, None if it has none; or all, as a dict."""
-        hash(key)  # here, where it is the caller's error and nobody else's
+        """The state of a stateful bolt in the last commit: the value of `key` (None if missing), or all as a dict."""
+        hash(key)  # raises in the caller, rather than in the thread of the topology
         found = self._find(name).read_state(component, key)
         return found if key is None else found.get(key)
 
     def shutdown(self) -> None:
-        """Kill every topology and let go of everything; nothing can be submitted any more."""
+        """Kill every topology and release all resources. Later submits raise a `StormError`."""
         with self._lock:
             self._is_shut = True
         stuck: list[StormError] = []
@@ -167,7 +167,7 @@ class Cluster(ABC, Generic[R]):
                 self._end(running)
             except StormError as exc:
                 stuck.append(exc)
-        with self._lock:  # a submit ends by itself what it has started
+        with self._lock:  # a submit that returns now ends its own topology
             self._lock.wait_for(lambda: not self._starting, SUBMIT_TIMEOUT_SECS)
         if stuck:
             raise stuck[0]
@@ -187,7 +187,7 @@ class Cluster(ABC, Generic[R]):
         except BaseException:
             self._forget(running)
             raise
-        if running.ended.is_set():  # else its own code has killed it: it ends, and is buried, after that
+        if running.ended.is_set():  # otherwise its own code called this, and it ends when that code returns
             self._forget(running)
 
     def _forget(self, running: R) -> None:
@@ -209,6 +209,6 @@ class Cluster(ABC, Generic[R]):
             return found
 
     def _bury(self) -> None:
-        """Forget topologies that have ended by themselves."""
+        """Remove topologies that ended without a kill."""
         for name in [name for name, running in self._running.items() if running.ended.is_set()]:
             del self._running[name]

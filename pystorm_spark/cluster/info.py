@@ -1,4 +1,4 @@
-"""TopologyInfo: what a cluster tells of a topology; Tally: how it is counted."""
+"""TopologyInfo: the status of a topology; Tally: sums up the counts of its tasks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats, mean_
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.graph import ComponentSpec, Topology
 
-# The latency is a spout's until the tree is complete, and a bolt's of one `execute`.
+# The latency of a spout is the complete latency, that of a bolt the latency of one `execute`.
 COLUMNS = ("kind", "tasks", "emitted", "executed", "acked", "failed", "latency ms", "errors")
 
 
 @java_names()
 @dataclass(frozen=True)
 class ComponentInfo:
-    """Counts, mean latencies and errors of one component; counts are exact and of user streams only.
+    """Counts, mean latencies and errors of one component. Counts are exact, and cover user streams only.
 
-    It prints as a table of one row.
+    It prints as a table with one row.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class ComponentInfo:
         return "\n".join(table(COLUMNS, [self._cells()], texts=1))
 
     def _cells(self) -> list[str]:
-        """What stands in `COLUMNS`; nothing where a component of this kind counts nothing."""
+        """The cells for `COLUMNS`; empty where this kind of component has no such count."""
         is_spout = self.kind == "spout"
         executed = "" if is_spout else f"{self.executed:,}"
         latency = self.complete_latency_ms if is_spout else self.execute_latency_ms
@@ -51,7 +51,7 @@ class ComponentInfo:
 
     @classmethod
     def of(cls, spec: ComponentSpec, tasks: int, stats: TaskStats, errors: Iterable[ErrorInfo]) -> ComponentInfo:
-        """What is known of a component whose tasks have counted `stats`."""
+        """The info of a component whose tasks have counted `stats`."""
         return cls(
             spec.kind,
             tasks,
@@ -89,14 +89,14 @@ class TopologyInfo:
 
 
 class Tally:
-    """What the tasks of a topology have counted, by component."""
+    """Sums of the counts of a topology's tasks, by component."""
 
     def __init__(self, component_ids: Iterable[str]) -> None:
         self._stats = {id_: TaskStats() for id_ in component_ids}
         self._errors: dict[str, list[ErrorInfo]] = {id_: [] for id_ in self._stats}
 
     def add(self, component_id: str, stats: TaskStats, errors: Iterable[ErrorInfo]) -> None:
-        """Count a task."""
+        """Add the counts of a task."""
         self._stats[component_id].add(stats)
         kept = self._errors[component_id]
         kept.extend(errors)
@@ -104,11 +104,11 @@ class Tally:
         del kept[:-ERRORS_KEPT]
 
     def add_ended(self, component_id: str, stats: TaskStats, errors: Iterable[ErrorInfo]) -> None:
-        """Count a task that has ended: nothing of it is pending any more."""
+        """Add the counts of a task that has ended; its pending count is dropped."""
         self.add(component_id, replace(stats, pending=0), errors)
 
     def add_all(self, other: Tally) -> None:
-        """Count all tasks that `other` has counted."""
+        """Add the counts of another tally."""
         for id_, stats in other._stats.items():
             self.add(id_, stats, other._errors[id_])
 
@@ -117,7 +117,7 @@ class Tally:
         return sum(stats.pending for stats in self._stats.values())
 
     def components(self, topology: Topology, tasks: Mapping[str, list[int]]) -> dict[str, ComponentInfo]:
-        """The components of `topology`, whose tasks are `tasks`."""
+        """{component: its info} of `topology`; `tasks` are the task ids of each component."""
         return {
             id_: ComponentInfo.of(spec, len(tasks[id_]), self._stats[id_], self._errors[id_])
             for id_, spec in topology.components.items()

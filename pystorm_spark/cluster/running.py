@@ -1,4 +1,4 @@
-"""RunningTopology: a topology as its cluster drives it; TopologyHandle: what its user gets."""
+"""RunningTopology: a submitted topology, as its cluster controls it; TopologyHandle: its public face."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KI
 
 @java_names()
 class TopologyHandle(ABC):
-    """A submitted topology. It prints as its `TopologyInfo` does."""
+    """A submitted topology. It prints like its `TopologyInfo`."""
 
     name: str
     id: str
 
     @abstractmethod
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the topology's end: True when it ended, False on time-out; raises the error that ended it."""
+        """Wait for the topology's end: True when it ended, False on timeout. Raises the error that ended it."""
 
 
 class RunningTopology(TopologyHandle):
-    """A topology as its cluster drives it, from the submit to its end.
+    """A topology from its submit to its end, as its cluster controls it.
 
-    Its status is what is wanted of it, and `apply_status` brings that about: so calls may overlap, or be interrupted.
+    `become` sets the wanted status, and `apply_status` makes the tasks follow. So calls may overlap or be interrupted.
     """
 
     def __init__(self, name: str, storm_id: str) -> None:
         self.name = name
         self.id = storm_id
         self.status = INACTIVE
-        self.error: BaseException | None = None  # what has ended the topology, if it did not end as it was told
+        self.error: BaseException | None = None  # why the topology ended, unless it was killed
         self.ended = threading.Event()
-        self._deciding = threading.Lock()  # on the status
+        self._deciding = threading.Lock()  # guards the status
 
     def __str__(self) -> str:
         return str(self.info())
@@ -53,20 +53,20 @@ class RunningTopology(TopologyHandle):
         return ended
 
     def become(self, status: str) -> str:
-        """Have `status` from now on; the one before. Who is being rebalanced or killed can only be killed."""
+        """Set the status and return the old one. A topology that is rebalanced or killed can only be killed."""
         with self._deciding:
             before = self.status
             if before == KILLED and status != KILLED:
                 raise NotAliveError(f"topology {self.name!r} is being killed")
             if before == REBALANCING and status != KILLED:
                 raise StormError(
-                    f"topology {self.name!r} is being rebalanced: until that is done it can only be killed"
+                    f"topology {self.name!r} is being rebalanced; until the rebalance ends it can only be killed"
                 )
             self.status = status
             return before
 
     def restore_status(self, status: str, before: str) -> bool:
-        """Have the status of `before` again; False if `status` is not there any more, for another one has come."""
+        """Undo a change to `status`: set `before` again. False if another call has changed the status since."""
         with self._deciding:
             if self.status != status:
                 return False
@@ -74,7 +74,7 @@ class RunningTopology(TopologyHandle):
             return True
 
     def activate(self) -> None:
-        """Have the spouts emit; the first time the components are opened."""
+        """Resume the spouts. The first call opens the components."""
         before = self.become(ACTIVE)
         try:
             self.apply_status()
@@ -83,12 +83,12 @@ class RunningTopology(TopologyHandle):
             raise
 
     def deactivate(self) -> None:
-        """Have the spouts rest."""
+        """Pause the spouts."""
         self.become(INACTIVE)
         self.apply_status()
 
     def refuse_own_thread(self, what: str) -> None:
-        """Raise a `StormError` if the topology's own code calls, and would wait for itself to be `what`."""
+        """Raise a `StormError` if the topology's own code is the caller, and would wait for itself to be `what`."""
 
     @property
     @abstractmethod
@@ -97,21 +97,21 @@ class RunningTopology(TopologyHandle):
 
     @abstractmethod
     def apply_status(self) -> None:
-        """Have the spouts emit if the status is ACTIVE when it is their turn, else rest. Calls do not overlap."""
+        """Resume or pause the spouts by the current status. Calls do not overlap."""
 
     @abstractmethod
     def wait(self, secs: float) -> None:
-        """Let the topology go on for `secs`, or until it has ended."""
+        """Let the topology run for `secs`, or until it has ended."""
 
     @abstractmethod
     def start_anew(self, conf: Mapping[str, Any]) -> None:
-        """Close all tasks and make them anew by `conf`, inactive; they are opened if they were open."""
+        """Close all tasks and make new, inactive ones by `conf`. They are opened if the old ones were."""
 
     @abstractmethod
     def end(self) -> None:
-        """Close all tasks and let go of everything; a topology that has ended stays as it is.
+        """Close all tasks and release all resources. Does nothing if the topology has ended.
 
-        Where the topology's own code calls it, that has to return first: it ends after that.
+        If the topology's own code calls it, the topology ends after that code has returned.
         """
 
     @abstractmethod
@@ -120,4 +120,4 @@ class RunningTopology(TopologyHandle):
 
     @abstractmethod
     def read_state(self, component: str, key: Any) -> dict[Any, Any]:
-        """{key: value} as of the last commit, for one key, or for all if it is None."""
+        """{key: value} of the last commit, for `key`, or for all keys if it is None."""

@@ -1,4 +1,4 @@
-"""Table: how what is known of a topology reads in a terminal."""
+"""Tables of text: how the status of a topology looks in a terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 GAP = "  "
 MORE = "…"
-LONGEST_TEXT = 32  # of a cell; names can be longer
+LONGEST_TEXT = 32  # characters of a cell; longer names are cut
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], texts: int) -> list[str]:
-    """The lines of a table whose first `texts` columns are text, and whose others are numbers."""
+    """The lines of a table. The first `texts` columns are text; the others are numbers, aligned right."""
     cells = [header, *([_shortened(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [_line(row, widths, texts) for row in cells]
@@ -28,7 +28,7 @@ def _shortened(text: str) -> str:
 
 
 def span(secs: float) -> str:
-    """So many seconds in the two largest units that there are any of: `2 h 5 min`."""
+    """A duration in its two largest units: `2 h 5 min`."""
     left, told = int(secs), list[str]()
     for unit, size in UNITS:
         count, left = divmod(left, size)

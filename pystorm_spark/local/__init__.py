@@ -1,4 +1,4 @@
-"""LocalCluster: topologies in this process, each one slot turned by one thread, or by hand in simulated time."""
+"""LocalCluster: topologies in this process. Each has one slot, turned by a thread, or by calls in simulated time."""
 
 from pystorm_spark.local.cluster import LocalCluster
 

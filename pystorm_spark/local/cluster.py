@@ -18,18 +18,18 @@ from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.timers import exact
 from pystorm_spark.topology.graph import Topology
 
-SIMULATED_WORK = 50_000  # emits and executes at one moment of simulated time, for spouts that never stop emitting
-IDLE_WORK = 5_000_000  # emits and executes after which waiting for idleness is given up
+SIMULATED_WORK = 50_000  # emits and executes at one moment of simulated time; limits spouts that never stop emitting
+IDLE_WORK = 5_000_000  # emits and executes after which `wait_until_idle` gives up
 
 
 @java_names(advanceClusterTime="advance_time", waitForIdle="wait_until_idle")
 class LocalCluster(Cluster[LocalRunner]):
-    """Runs topologies in this process: no JVM, `print` and `pdb` work.
+    """Runs topologies in this process, without a JVM. `print` and `pdb` work.
 
-    Each topology has a thread of its own. With `simulated_time=True` there is none: everything happens inside
-    `advance_time` and `wait_until_idle`, and the clock moves by `advance_time` only.
+    Each topology has a thread of its own. With `simulated_time=True` there is no thread: topologies run only inside
+    `advance_time` and `wait_until_idle`, and only `advance_time` moves the clock.
 
-    States of stateful bolts are kept in memory, or in the folder `checkpoint`, where the next cluster finds them.
+    States of stateful bolts are kept in memory, or in the folder `checkpoint`, from which a later cluster loads them.
     """
 
     def __init__(self, simulated_time: bool = False, checkpoint: Any = None) -> None:
@@ -70,13 +70,13 @@ class LocalCluster(Cluster[LocalRunner]):
     # Simulated time.
 
     def advance_time(self, secs: float) -> None:
-        """Move the simulated clock by `secs`; timers fire in their order, and what they cause happens in between.
+        """Move the simulated clock by `secs`. Timers fire in order, and topologies do all work that is due in between.
 
-        A topology that never stops working does about `SIMULATED_WORK` before the clock moves on.
+        If a topology never stops working, the clock moves on after about `SIMULATED_WORK` emits and executes.
         """
         clock = self._simulated_clock("advance_time")
         if not 0 <= secs < math.inf:
-            raise StormError(f"advance_time moves the clock forward by a number of seconds, got {secs!r}")
+            raise StormError(f"advance_time takes a number of seconds, 0 or more, got {secs!r}")
         end = exact(clock.monotonic() + secs)
         self._work_at_most(SIMULATED_WORK)
         while True:
@@ -87,7 +87,7 @@ class LocalCluster(Cluster[LocalRunner]):
                 return
 
     def wait_until_idle(self) -> None:
-        """Turn until no spout has anything to emit and no tuple is queued; the clock stands still."""
+        """Run until no spout has anything to emit and no tuple is queued. The clock does not move."""
         self._simulated_clock("wait_until_idle")
         if not self._work_at_most(IDLE_WORK):
             raise StormError(
@@ -96,7 +96,7 @@ class LocalCluster(Cluster[LocalRunner]):
             )
 
     def _work_at_most(self, work: int) -> bool:
-        """Turn every topology until none has anything to do; False when that takes more than `work`."""
+        """Turn every topology until all are idle; False if that takes more than `work` emits and executes."""
         while work > 0:
             done_before = sum(runner.work_done() for runner in self._runners())
             busy = False
@@ -104,7 +104,7 @@ class LocalCluster(Cluster[LocalRunner]):
                 busy |= runner.turn()
             if not busy:
                 return True
-            # A slot that was started anew begins to count anew: a turn is always something.
+            # A restarted slot counts from 0 again, so count each turn as at least 1.
             work -= max(1, sum(runner.work_done() for runner in self._runners()) - done_before)
         return False
 

@@ -1,4 +1,4 @@
-"""LocalCommits: when the states of a topology in this process are committed, and where to."""
+"""LocalCommits: commits the states of a topology in this process."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pystorm_spark.topology.view import CheckpointView
 
 log = logging.getLogger(__name__)
 
-FAILED_COMMITS = 3  # in a row, because of what user code raises, end the topology
-LAST_COMMIT_TIMEOUT_SECS = 5.0  # for what is in flight when a topology ends, and for its last commit
-LAST_COMMIT_RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
+FAILED_COMMITS = 3  # commits in a row that may fail because user code raised; one more ends the topology
+LAST_COMMIT_TIMEOUT_SECS = 5.0  # for tuples in flight when a topology ends, and for its last commit
+LAST_COMMIT_RETRY_SECS = 0.5  # before a retry of a last commit that could not be written
 
-GiveUp = Callable[[int, list[Letter]], None]  # by a commit, which may be tried again
+GiveUp = Callable[[int, list[Letter]], None]  # writes the dead letters of a commit; a retry calls it again
 
 
 class LocalCommits:
-    """Commits what the slot of one topology has changed, once every commit interval in which something has changed."""
+    """Commits the changes of one topology's slot, at most once per commit interval."""
 
     def __init__(self, plan: Plan, files: Files, clock: Clock, give_up: GiveUp, check_lock: Callable[[], None]) -> None:
         self._name = name = plan.conf["topology.name"]
@@ -44,7 +44,7 @@ class LocalCommits:
         self._give_up = give_up
         self._check_lock = check_lock
         self._failures = 0
-        self._is_held_up = False  # the last commit could not be written
+        self._is_held_up = False  # whether the write of the last commit failed
         self._merger = self._new_merger()
         self.due = math.inf  # of the next commit
         self.has_committed = False  # since the slot was opened
@@ -58,12 +58,12 @@ class LocalCommits:
         return self._log.holds_state()
 
     def check(self) -> None:
-        """Raise a `StormError` if the last commit is not there any more: what follows it would be in vain."""
+        """Raise a `StormError` if files of the last commit are missing: later commits would be useless."""
         self._log.check()
 
     def open(self, slot: Slot) -> None:
-        """Open `slot` with what the last commit holds."""
-        self._merger.shutdown()  # what the slot before this one has begun ends, and leaves nothing
+        """Open `slot` with the state of the last commit."""
+        self._merger.shutdown()  # wait for a merge of the previous slot, whose files `forget` then removes
         self._merger = self._new_merger()
         self._log.forget(0)
         self._side = side = SlotCheckpoint(self._files, 0, self._log.assignment(0), ValueCodec())
@@ -75,13 +75,13 @@ class LocalCommits:
         self.has_committed = False
 
     def next_due(self, slot: Slot) -> float:
-        """When a commit is due by the clock."""
+        """When the next commit is due, by the monotonic clock."""
         commits = _of(slot)
         waits = (slot.quiescing and commits.in_flight()) or (slot.deferring and commits.in_transaction())
         return math.inf if waits else self.due
 
     def step(self, slot: Slot) -> bool:
-        """After a turn: commit if it is time to; whether anything was done."""
+        """Call this after each turn. Commits or rolls back if necessary; returns whether it did."""
         commits = _of(slot)
         if commits.is_broken():
             self._roll_back(slot, "a tuple tree has failed")
@@ -102,7 +102,7 @@ class LocalCommits:
         return True
 
     def make_commit(self, slot: Slot) -> bool:
-        """Commit now; whether it is done. Where it cannot be written nothing is lost: the next commit takes it all."""
+        """Commit now; False if that failed. If only the write failed, the next commit includes all changes."""
         commits, side = _of(slot), self._side
         txid = self._log.last.txid + 1
         self.due = math.inf
@@ -126,7 +126,7 @@ class LocalCommits:
         except CheckpointError as exc:
             with suppress(CheckpointError):
                 self.check()
-            log.error("the commit %d is not made, and will be tried again: %s", txid, exc)
+            log.error("commit %d failed and will be retried: %s", txid, exc)
             self.due = self._clock.monotonic() + self._interval
             self._is_held_up = True
             slot.quiescing = commits.is_exactly_once
@@ -141,36 +141,36 @@ class LocalCommits:
         return True
 
     def make_last_commit(self, slot: Slot, idle: Callable[[], None] | None, what: str) -> None:
-        """Commit once more before the slot is closed; with exactly-once when what is in flight has come to its end.
+        """Commit once more before the slot is closed. With exactly-once, first wait for the tuples in flight.
 
-        `idle` waits until there may be something to do; None if nothing comes by waiting, for time is simulated. `what`
-        becomes of the topology then, for the log. Whatever user code does, the slot will be closed.
+        `idle` waits until there may be something to do; None in simulated time, where waiting is useless. `what`
+        says for the log what the topology does next. This method does not raise: the slot must be closed in any case.
         """
         try:
             why = self._missing_last(slot, idle)
         except Exception as exc:
-            log.error("the last commit is not made: %s", exc)
+            log.error("the last commit failed: %s", exc)
             return
         if why is not None:
             log.warning(
-                "topology %s %s without its last commit: %s; what came after the one before it is played again by a "
-                "source that can",
+                "topology %s %s without its last commit: %s; sources that can will replay what came after the previous "
+                "commit",
                 self._name,
                 what,
                 why,
             )
 
     def _missing_last(self, slot: Slot, idle: Callable[[], None] | None) -> str | None:
-        """Why there is no last commit; None if all is committed."""
+        """Why the last commit was not made; None if it was."""
         until = self._clock.monotonic() + LAST_COMMIT_TIMEOUT_SECS
         while True:
             slot.quiescing = True
             if not self._is_drained(slot, idle, until):
-                return "not all that was in flight is acked"
+                return "not all tuples in flight were acked"
             if not _of(slot).is_wanted() or self.make_commit(slot):
                 return None
             if not self._is_held_up:
-                return "all that was not committed was taken back"
+                return "all uncommitted changes were rolled back"
             if idle is None or self._clock.monotonic() >= until:
                 return "it could not be written"
             again = min(until, self._clock.monotonic() + LAST_COMMIT_RETRY_SECS)
@@ -187,11 +187,11 @@ class LocalCommits:
             if not slot.turn():
                 if idle is None:
                     break
-                idle()  # bolts may ack from threads of their own, or at a tick
+                idle()  # bolts may ack from their own threads, or at a tick
         return not (_is_under_way(slot) or commits.is_broken())
 
     def _roll_back(self, slot: Slot, why: str) -> None:
-        log.warning("%s: all that has happened since the last commit is taken back", why)
+        log.warning("%s: rolling back to the last commit", why)
         slot.reset()
         self.due = math.inf
         self._is_held_up = False
@@ -203,7 +203,7 @@ class LocalCommits:
         try:
             side.merge()
         except CheckpointError as exc:
-            log.warning("parts of the checkpoint are not merged, and stay as they are: %s", exc)
+            log.warning("parts of the checkpoint could not be merged, and stay as they are: %s", exc)
 
 
 def _is_under_way(slot: Slot) -> bool:

@@ -1,4 +1,4 @@
-"""Runners: who turns a topology. A thread of its own, or the caller in simulated time."""
+"""Runners: turn a topology, in a thread of its own, or in the caller's thread in simulated time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pystorm_spark.runtime.task import IDLE_CALL_SECS
 
 log = logging.getLogger(__name__)
 
-END_TIMEOUT_SECS = 30.0  # how long the end of a topology waits for user code that does not return
-LONGEST_SPOUT_IDLE_SECS = 0.008  # between two looks at spouts that had nothing
+END_TIMEOUT_SECS = 30.0  # how long the end of a topology waits for user code to return
+LONGEST_SPOUT_IDLE_SECS = 0.008  # the longest wait before spouts that had nothing are polled again
 
 
 class SimulatedClock:
-    """A clock that stands still until it is told otherwise."""
+    """A clock that only `move_to` moves."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -39,7 +39,7 @@ class SimulatedClock:
 
 
 class LocalRunner(RunningTopology):
-    """Makes calls on a topology, one at a time and never during a turn."""
+    """Calls a topology's methods, one at a time and never during a turn."""
 
     def __init__(self, topology: LocalTopology) -> None:
         super().__init__(topology.name, topology.id)
@@ -47,7 +47,7 @@ class LocalRunner(RunningTopology):
 
     @abstractmethod
     def call(self, function: Callable[[], None]) -> None:
-        """Have `function` called between two turns, and wait for it; raises what it raises."""
+        """Have `function` called between two turns, and wait for it. Raises what it raises."""
 
     @property
     def conf(self) -> Mapping[str, Any]:
@@ -78,7 +78,7 @@ class LocalRunner(RunningTopology):
 
 
 class Runner(LocalRunner):
-    """Makes calls on a topology, and turns it, in a thread of its own."""
+    """Turns a topology and calls its methods in a thread of its own."""
 
     def __init__(self, topology: LocalTopology) -> None:
         super().__init__(topology)
@@ -111,7 +111,7 @@ class Runner(LocalRunner):
         self.ended.wait(secs)
 
     def end(self) -> None:
-        self._stopping = True  # after its current turn
+        self._stopping = True  # the thread sees it after its current turn
         self._wake.set()
         if threading.current_thread() is self._thread:
             return
@@ -149,7 +149,7 @@ class Runner(LocalRunner):
             done.set()
 
     def _idle(self) -> None:
-        """Wait until there may be something to do; the longer there was nothing, the longer."""
+        """Wait until there may be something to do. The wait grows with the number of idle turns."""
         self._idle_turns += 1
         slot = self._topology.slot
         secs = 0.1
@@ -167,7 +167,7 @@ class Runner(LocalRunner):
 
 
 class SimulatedRunner(LocalRunner):
-    """Makes calls on a topology at once; it is turned by `LocalCluster.advance_time` and `wait_until_idle` only."""
+    """Calls a topology's methods at once. Only `LocalCluster.advance_time` and `wait_until_idle` turn it."""
 
     def __init__(self, topology: LocalTopology, advance: Callable[[float], None]) -> None:
         super().__init__(topology)
@@ -185,16 +185,16 @@ class SimulatedRunner(LocalRunner):
         self.ended.set()
 
     def next_due(self) -> float:
-        """When the topology has something to do by the clock."""
+        """When the next timer of the topology is due."""
         return self._topology.next_due()
 
     def work_done(self) -> int:
-        """How much the topology's slot has emitted and executed."""
+        """How many emits and executes the topology's slot has done."""
         slot = self._topology.slot
         return slot.work_done() if slot is not None else 0
 
     def turn(self) -> bool:
-        """One turn; an error that ends the topology is kept for `await_termination`."""
+        """One turn. An error ends the topology, and `await_termination` raises it."""
         try:
             return self._topology.turn()
         except BaseException as exc:

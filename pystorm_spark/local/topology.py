@@ -33,9 +33,9 @@ GIVEN_UP = "%(component)s: the message %(message_id)s has failed %(failures)d ti
 
 
 class LocalTopology:
-    """One topology of a `LocalCluster`: its slot, and what its earlier slots have counted.
+    """One topology of a `LocalCluster`: its slot, and the counts of its earlier slots.
 
-    All of it is called in the thread that turns the slot; only `info` may be called in others.
+    Only `info` may be called in any thread. All other methods are called in the thread that turns the slot.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class LocalTopology:
         self._rng = rng
         self._components = pickle_components(plan)
         self._started_at = clock.monotonic()
-        self._past = Tally(plan.specs)  # of slots that are gone
-        self._deaths = 0  # in a row, without an ack in between, or a commit where there are any
+        self._past = Tally(plan.specs)  # the counts of earlier slots
+        self._deaths = 0  # crashes in a row without an ack in between (with state: without a commit)
         self.on_wake: Callable[[], None] = lambda: None
-        self.idle: Callable[[], None] | None = None  # until there may be something to do; None in simulated time
+        self.idle: Callable[[], None] | None = None  # waits until there may be something to do; None in simulated time
         self._checkpoint = checkpoint
         self._folder = checkpoint.folder / name if checkpoint is not None else None
         self._letters = DeadLetters(self._folder) if self._folder is not None else None
         self._component_letters: ComponentLetters | None = None
         self._temporary: TemporaryDirectory[str] | None = None  # of these, without a checkpoint
         self._making_letters = Lock()
-        self._files: Files | None = None  # of the states, where there are any
+        self._files: Files | None = None  # of the states; None without any
         self._commits: LocalCommits | None = None
         if plan.has_commits:
             self._files = PosixFiles(self._folder / "state") if self._folder is not None else MemoryFiles()
@@ -73,7 +73,7 @@ class LocalTopology:
         validate_components(self.plan.topology, self.plan.confs, self.plan.tasks, checkpoint_of)
 
     def check_components(self) -> None:
-        """Build the slot without opening anything, so that what cannot be loaded is known at once."""
+        """Build the slot without opening it, so that a component that cannot be loaded fails the submit."""
         self.slot = Slot(self.plan, 0, self._components, self.clock, self._rng)
 
     def activate(self) -> None:
@@ -87,7 +87,7 @@ class LocalTopology:
 
     def _open(self) -> None:
         slot = self.slot or Slot(self.plan, 0, self._components, self.clock, self._rng)
-        self.slot = None  # one that could not be opened is not tried again
+        self.slot = None  # if it cannot be opened, the next attempt needs a new one
         slot.on_wake(self.on_wake)
         slot.slot_context.write_letter = self._write_letter
         if self._commits is None:
@@ -102,7 +102,7 @@ class LocalTopology:
         return self.slot
 
     def turn(self) -> bool:
-        """One turn of the slot; a slot that user code has crashed is replaced. Whether there was anything to do."""
+        """Turn the slot once, and replace it if user code has crashed it. Returns whether there was anything to do."""
         if self.slot is None or not self.slot.is_open:
             return False
         try:
@@ -115,14 +115,14 @@ class LocalTopology:
         return busy
 
     def next_due(self) -> float:
-        """When there is something to do by the clock."""
+        """When the next timer or commit is due."""
         if self.slot is None or not self.slot.is_open:
             return math.inf
         due = self.slot.next_due()
         return due if self._commits is None else min(due, self._commits.next_due(self.slot))
 
     def read_state(self, component: str, key: Any) -> dict[Any, Any]:
-        """{key: value} of the last commit, for one key, or for all if it is None."""
+        """{key: value} of the last commit, for `key`, or for all keys if it is None."""
         check_stateful(component, self.plan.durable_bolts)
         if self.slot is None or self.slot.commits is None or not self.slot.is_open:
             if self._commits is not None and self._commits.holds_state():
@@ -138,12 +138,12 @@ class LocalTopology:
         self.slot = None
         if self._deaths > self.plan.conf["topology.slot.max.restarts"]:
             raise crash.as_error() from crash.cause
-        log.error("topology %s: the slot is started anew: %s", self.name, crash)
+        log.error("topology %s: restarting the slot: %s", self.name, crash)
         self._open()
         self._slot.active = lost.active
 
     def _has_progressed(self, slot: Slot) -> bool:
-        """Whether something stays of what a slot has done: where there are commits, acks alone do not."""
+        """Whether a slot has made durable progress: a commit, or without state an ack."""
         if self._commits is not None:
             return self._commits.has_committed
         return any(task.counted().acked for task in slot.tasks.values())
@@ -151,8 +151,8 @@ class LocalTopology:
     def replace(self, plan: Plan) -> None:
         """Close all tasks and open them anew, by another plan."""
         if self._commits is not None:
-            self._commits.check()  # or the new tasks would begin with nothing
-        was_open = self.close("is started anew")
+            self._commits.check()  # otherwise the new tasks would begin with an empty state
+        was_open = self.close("restarts")
         self.plan = plan
         self.slot = None
         if self._files is not None:
@@ -161,7 +161,7 @@ class LocalTopology:
             self._open()
 
     def close(self, what: str = "ends") -> bool:
-        """Close what is open; whether anything was. `what` becomes of the topology then, for the log."""
+        """Close the slot if it is open; returns whether it was. `what` says for the log what the topology does next."""
         slot = self.slot
         if slot is None or not slot.is_open:
             return False
@@ -180,7 +180,7 @@ class LocalTopology:
         return LocalCommits(self.plan, self._files, self.clock, self._give_up, check_lock)
 
     def _give_up(self, txid: int, letters: list[Letter]) -> None:
-        """Keep messages that have failed too often, and say so."""
+        """Write messages that have failed too often as dead letters, and log them."""
         plain = [{"time": self.clock.time(), **letter.to_plain()} for letter in letters]
         if self._letters is not None:
             self._letters.add(txid, plain)
@@ -213,7 +213,7 @@ class LocalTopology:
             self._past.add_ended(task.component_id, task.counted(), task.errors)
 
     def info(self, status: str) -> TopologyInfo:
-        """What is known of the topology."""
+        """The status, with the latest counts."""
         plan, slot, tally = self.plan, self.slot, Tally(self.plan.specs)
         tally.add_all(self._past)
         for task in slot.tasks.values() if slot is not None else ():

@@ -20,7 +20,7 @@ LATENCIES_OF_BOLTS = {
 
 
 class CountSince(Metric):
-    """How much a count that only grows has grown in the bucket; by stream, where there is one count for each."""
+    """The growth of a count within a bucket, by stream if there is a count for each."""
 
     def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
@@ -35,7 +35,7 @@ class CountSince(Metric):
 
 
 class MeanSince(Metric):
-    """The mean latency, in milliseconds, of what was counted in the bucket."""
+    """The mean latency in the bucket, in milliseconds."""
 
     def __init__(self, read: Callable[[], tuple[float, int]]) -> None:
         self._read = read
@@ -53,7 +53,7 @@ def builtin_metrics(
     emitted: Callable[[], dict[str, int]],
     transferred: Callable[[], dict[str, int]],
 ) -> dict[str, Metric]:
-    """{name: metric} of a task; emits and transfers are told by stream, the rest for all streams together."""
+    """{name: metric} of a task. Emits and transfers are counted by stream, the rest over all streams."""
     metrics: dict[str, Metric] = {"__emit-count": CountSince(emitted), "__transfer-count": CountSince(transferred)}
     for name, field in {**SHARED, **({} if is_spout else OF_BOLTS)}.items():
         metrics[name] = CountSince(_reader(stats, attrgetter(field)))

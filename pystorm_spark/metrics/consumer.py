@@ -1,4 +1,4 @@
-"""Metrics consumers: where the metrics of all tasks go, once per time bucket."""
+"""Metrics consumers: they get the metrics of all tasks, once per time bucket."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MetricsConsumer:
         """Called once per task and time bucket."""
 
     def cleanup(self) -> None:
-        """The topology ends in good order."""
+        """Called when the topology ends; not guaranteed when its process dies."""
 
 
 class LoggingMetricsConsumer(MetricsConsumer):

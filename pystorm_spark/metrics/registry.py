@@ -1,4 +1,4 @@
-"""The metrics of one task, and when each is due."""
+"""MetricRegistry: the metrics of one task, each with its time bucket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Registration:
     due: float
 
     def close_bucket(self, now: float) -> None:
-        """Begin the bucket that `now` falls into. Buckets follow each other, however late they are collected."""
+        """Begin the bucket that contains `now`. A late collection does not shift the buckets."""
         missed = (now - self.due) // self.bucket_secs
         self.due += self.bucket_secs * (missed + 1)
 
@@ -32,7 +32,7 @@ class MetricRegistry:
         self._registrations: dict[str, Registration] = {}
 
     def register(self, name: str, metric: Any, bucket_secs: float, now: float) -> Any:
-        """Keep `metric`, to be read every `bucket_secs`; a `Reducer` or a `Combiner` is made one. Gives the metric."""
+        """Register `metric`, to be read every `bucket_secs`; wrap a `Reducer` or `Combiner`. Return the metric."""
         if name in self._registrations:
             raise StormError(f"metric {name!r} is already registered in this task; choose another name")
         if isinstance(metric, Reducer):
@@ -56,7 +56,7 @@ class MetricRegistry:
         return {registration.bucket_secs for registration in self._registrations.values()}
 
     def collect(self, now: float, report: Callable[[str, BaseException], None]) -> dict[float, list[DataPoint]]:
-        """{bucket length: points} of what is due, and started anew; `report` is told of a metric that raises."""
+        """{bucket length: points} of the metrics that are due, and reset them; call `report` if one raises."""
         points: dict[float, list[DataPoint]] = {}
         for name, registration in self._registrations.items():
             if registration.due > now:
@@ -64,7 +64,7 @@ class MetricRegistry:
             registration.close_bucket(now)
             try:
                 value = registration.metric.get_value_and_reset()
-            except BaseException as exc:  # a metric is user code, and takes no other metric with it
+            except BaseException as exc:  # a metric is user code; its failure must not stop the others
                 report(name, exc)
                 continue
             if value is not None:

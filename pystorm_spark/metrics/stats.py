@@ -1,4 +1,4 @@
-"""What the engine counts of its tasks, and the errors it keeps."""
+"""The counts that the engine keeps for each task, and the errors of its user code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ERRORS_KEPT = 50  # of one component
 @java_names()
 @dataclass(frozen=True)
 class ErrorInfo:
-    """An error of user code; `input` is the tuple that it happened on, as text, or an empty string."""
+    """An error of user code. `input` is the tuple being executed, as text, or an empty string."""
 
     time: float
     task: int
@@ -42,5 +42,5 @@ class TaskStats:
 
 
 def mean_ms(total_secs: float, count: int) -> float:
-    """The mean in milliseconds; 0 where nothing was counted."""
+    """The mean in milliseconds; 0 without any count."""
     return 1000.0 * total_secs / count if count else 0.0

@@ -1,4 +1,4 @@
-"""The kinds of metrics a component can register. A metric gathers, and gives what it gathered once per time bucket."""
+"""The kinds of metrics that a component can register. A metric is read and reset once per time bucket."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ M = TypeVar("M", bound="Metric")
 
 @java_names()
 class Metric:
-    """Something that is read, and started anew, at the end of every time bucket."""
+    """A value that is read and reset at the end of every time bucket."""
 
     def get_value_and_reset(self) -> Any:
-        """What was gathered since the last call; None when there is nothing to tell."""
+        """The value since the last call; None to report nothing."""
         raise NotImplementedError(f"{type(self).__name__} must define get_value_and_reset()")
 
 
@@ -42,7 +42,7 @@ class CountMetric(Metric):
 
 @java_names()
 class MeanMetric(Metric):
-    """The mean of what is given to `update`; nothing in a bucket without updates."""
+    """The mean of the values given to `update`; a bucket without updates reports nothing."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -74,7 +74,7 @@ class AssignableMetric(Metric):
 
 @java_names()
 class GaugeMetric(Metric):
-    """What a function answers when the bucket ends."""
+    """The result of a function, called when the bucket ends."""
 
     def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
@@ -85,7 +85,7 @@ class GaugeMetric(Metric):
 
 @java_names()
 class HistogramMetric(Metric):
-    """Count, smallest, largest, mean and percentiles of what is given to `update` within a bucket."""
+    """Count, minimum, maximum, mean and percentiles of the values given to `update` within a bucket."""
 
     limit = 10_000  # values kept for the percentiles of one bucket
 
@@ -156,7 +156,7 @@ class Reducer:
         raise NotImplementedError(f"{type(self).__name__} must define reduce(state, value)")
 
     def extract_result(self, state: Any) -> Any:
-        """What the bucket tells."""
+        """The value that the bucket reports."""
         return state
 
 
@@ -176,7 +176,7 @@ class MeanReducer(Reducer):
 
 @java_names()
 class ReducedMetric(Metric):
-    """Folds what is given to `update` with a `Reducer`."""
+    """Folds the values given to `update` with a `Reducer`."""
 
     def __init__(self, reducer: Reducer) -> None:
         self._reducer = reducer
@@ -199,13 +199,13 @@ class Combiner:
         raise NotImplementedError(f"{type(self).__name__} must define identity()")
 
     def combine(self, one: Any, other: Any) -> Any:
-        """Both values in one."""
+        """The combination of both values."""
         raise NotImplementedError(f"{type(self).__name__} must define combine(one, other)")
 
 
 @java_names()
 class CombinedMetric(Metric):
-    """Adds up what is given to `update` with a `Combiner`."""
+    """Combines the values given to `update` with a `Combiner`."""
 
     def __init__(self, combiner: Combiner) -> None:
         self._combiner = combiner

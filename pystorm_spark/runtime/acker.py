@@ -2,10 +2,10 @@
 
 Every edge of a tree has a random id. The ledger XORs each id twice into the root's value: when the edge is made and
 when the tuple that travelled along it is acked. When the value is zero the tree is complete. `init`, `ack`, `fail`
-and `reset_timeout` may arrive in any order; an outcome needs the `init`, which tells whom to send it to.
+and `reset_timeout` may arrive in any order; an outcome needs the `init`, which names the spout task that gets it.
 
 An edge inside one process needs no id: its two halves would cancel before they leave. Such edges are counted
-(`trees`), and each process sends one net value when its part of a tree has drained.
+(`trees`), and each process sends one net value when its subtree has drained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
 @laid_out
 class AckEntry:
-    """What is known of one root."""
+    """The state of one root: its XOR, its spout task, and whether it failed."""
 
     __slots__ = ("edges", "failed", "spout_task")
 
@@ -67,11 +67,11 @@ class AckLedger:
         return self._settle(root, entry)
 
     def reset_timeout(self, root: int) -> None:
-        """Keep the root as if it came just now."""
+        """Give the root a whole timeout from now on."""
         self._entries.put(root, self._entry(root))
 
     def rotate(self) -> None:
-        """Drop what has not been heard of for long: late acks, and roots whose spout has timed them out."""
+        """Drop stale entries: late acks, and roots that their spout has timed out."""
         self._entries.rotate()
 
     def forget(self, root: int) -> None:

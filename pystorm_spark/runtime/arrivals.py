@@ -1,4 +1,4 @@
-"""Internal. Arrivals: frames from other slots, until they are tuples in a queue or news for a spout."""
+"""Internal. Arrivals: takes in frames from other slots: tuples go into queues, acks to spout tasks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 Anchors = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  # roots, homes, edges, rows of each
 
-BACKLOG = 4096  # queued tuples of a task above which no more are taken in for it
-BACKLOG_BYTES = 8 << 20  # the same for large ones: of all tasks, each has its share
+BACKLOG = 4096  # queued tuples of a task, above which no more frames are unpacked for it
+BACKLOG_BYTES = 8 << 20  # the same limit in bytes, shared by all tasks
 
 
 class Lane:
-    """The frames for one bolt task that wait until its queue has room: packed they take a tenth of the memory."""
+    """The backlog of one bolt task: frames wait packed, in a tenth of the memory, while its queue is full."""
 
     __slots__ = ("_most", "_most_bytes", "frames", "task")
 
@@ -37,16 +37,16 @@ class Lane:
         self._most: float = BACKLOG
         self._most_bytes = most_bytes
 
-    def has_room(self) -> bool:
+    def takes_more(self) -> bool:
         return self.task.waiting() < self._most
 
     def note_size(self, payload: int, rows: int) -> None:
-        """The last frame has shown how large tuples are."""
+        """Fit the limit to the size of the tuples in the last frame."""
         self._most = min(BACKLOG, self._most_bytes * max(1, rows) / payload)
 
 
 class Arrivals:
-    """What was delivered to a slot, and the parts of trees that came with it."""
+    """The frames delivered to a slot, from delivery until they are unpacked."""
 
     def __init__(self, plan: Plan, codec: ValueCodec, tasks: Mapping[int, Task], outbox: Outbox) -> None:
         self._plan = plan
@@ -54,38 +54,38 @@ class Arrivals:
         self._tasks = tasks
         self._outbox = outbox
         self._delivered: deque[Frame] = deque()
-        self._came = dict.fromkeys(tasks, 0)  # {task: bytes that came for it}, counted by the thread that delivers
-        self._taken = dict.fromkeys(tasks, 0)  # the same for what was taken in, by the thread that turns the slot
+        self._came = dict.fromkeys(tasks, 0)  # {task: bytes delivered}, counted by the delivering thread
+        self._taken = dict.fromkeys(tasks, 0)  # {task: bytes taken in}, counted by the slot's thread
         bolts = [task for task in tasks.values() if isinstance(task, BoltTask)]
         self._lanes = {task.task_id: Lane(task, BACKLOG_BYTES / len(bolts)) for task in bolts}
-        self._backlogged: list[Lane] = []  # those that have frames
+        self._backlogged: list[Lane] = []  # the lanes that have frames
         self._origins: dict[tuple[int, str], Origin] = {}
 
     def deliver(self, frames: Iterable[Frame]) -> None:
-        """Put frames down to be taken in; any thread may call it, one at a time."""
+        """Queue frames for `take_in`. Any thread may call it, but one at a time."""
         for frame in frames:
             if frame.target in self._came:
                 self._came[frame.target] += len(frame.payload)
             self._delivered.append(frame)
 
     def is_waiting(self) -> bool:
-        """Whether something has come that has not been looked at: it comes before what spouts have."""
+        """Whether frames were delivered after the last `take_in`; they go before new tuples of the spouts."""
         return bool(self._delivered)
 
     def backlogged(self) -> set[str]:
-        """The bolts for which more has come than their queues have room for."""
+        """The bolts that have a backlog: frames wait because a queue is full."""
         return {lane.task.component_id for lane in self._backlogged}
 
     def has_backlog_for(self, task: BoltTask) -> bool:
-        """Whether that is so of one task."""
+        """Whether frames wait for `task`."""
         return bool(self._lanes[task.task_id].frames)
 
     def waiting_bytes(self) -> int:
-        """The size of what has not yet been taken in."""
+        """The size of the frames not yet taken in."""
         return sum(self._came.values()) - sum(self._taken.values())
 
     def full(self, limit: int) -> list[str]:
-        """Once more than `limit` bytes wait: the components for which more of it has come than an even share."""
+        """The components with more than an even share of the waiting bytes; none up to `limit` bytes in all."""
         sizes: Counter[str] = Counter()
         for task, came in self._came.items():
             sizes[self._plan.component_of[task]] += came - self._taken[task]
@@ -95,7 +95,7 @@ class Arrivals:
         return sorted(component for component, size in waiting.items() if size > limit / len(waiting))
 
     def clear(self) -> None:
-        """Forget all that came."""
+        """Drop all frames and all branches."""
         while self._delivered:
             self._count(self._delivered.popleft())
         for lane in self._backlogged:
@@ -105,7 +105,7 @@ class Arrivals:
         self._outbox.branches = RotatingMap(2)
 
     def _count(self, frame: Frame) -> Frame:
-        """Note that a frame waits no more."""
+        """Count `frame` as taken in, and return it."""
         if frame.target in self._taken:
             self._taken[frame.target] += len(frame.payload)
         return frame
@@ -115,15 +115,15 @@ class Arrivals:
         self._outbox.branches.rotate()
 
     def take_in(self) -> bool:
-        """Take in all acks that came, and the tuples of each task for which there is room; whether there was anything.
+        """Take in all acks, and the tuples of every task whose queue is not full; return whether there was anything.
 
-        A task whose queue is full holds up neither the others nor the acks.
+        A full queue delays neither other tasks nor acks.
         """
         if not self._delivered and not self._backlogged:
             return False
         took = self._sort()
         for lane in self._backlogged:
-            while lane.frames and lane.has_room():
+            while lane.frames and lane.takes_more():
                 self._unpack(lane)
                 took = True
         self._backlogged = [lane for lane in self._backlogged if lane.frames]
@@ -181,7 +181,7 @@ class Arrivals:
         return [join(list(islice(anchors, count))) for count in frame.counts]
 
     def _take_runs(self, frame: TupleFrame, task: BoltTask) -> None:
-        """The same for the common frame: every tuple belongs to one tree, and can be unpacked."""
+        """Take in a frame of the common kind: every tuple belongs to one tree, and all of them can be unpacked."""
         origin = self._origin(frame.source, frame.stream)
         anchors = (frame.roots, frame.homes, frame.edges, frame.counts)
         _fill(task.inbox, origin, frame.rows, anchors, self._outbox)
@@ -203,7 +203,7 @@ def _fill(
     anchors: Anchors,
     outbox: Outbox,
 ) -> None:
-    """Make the rows tuples of the branches that the anchors stand for, and queue them."""
+    """Make tuples of the rows, count them in the branches that the anchors name, and queue them."""
     left, newest = iter(rows), outbox.branches.newest
     for root_id, home, edge, count in zip(*anchors, strict=True):
         branch = newest.get(root_id)

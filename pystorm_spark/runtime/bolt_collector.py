@@ -1,4 +1,4 @@
-"""Internal. BoltCollector: a bolt's way out. `emit` and `ack` are the hot path of the engine."""
+"""Internal. BoltCollector: the collector of one bolt task. `emit` and `ack` are the hot path of the engine."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_WHY = 1000  # characters of why a tuple has failed
+MOST_WHY = 1000  # characters of the reason of a fail
 
 
 @laid_out
 class BoltCollector(OutputCollector):
-    """The collector of one bolt task. `emit` and `ack` are the hot path: nothing is done per tuple that can wait.
+    """The collector of one bolt task. `emit` and `ack` are the hot path: they do nothing per tuple that can wait.
 
-    User threads may take the short way through them, too: between a look and the change that relies on it there is no
-    call, so that under the interpreter's lock nobody comes between. All else that a user thread asks for is posted to
-    the slot's own thread, and what is posted is made before what comes after it.
+    User threads may use the short way through them, too. It makes no call between a check and the change that relies on
+    it, and the interpreter's lock changes hands only at calls and at jumps back. Every other request of a user thread
+    is posted to the slot's own thread, which makes posted calls before later ones of the same bolt.
     """
 
     __slots__ = (
@@ -54,10 +54,8 @@ class BoltCollector(OutputCollector):
         self.acked = 0
         self.failed = 0
         self.held: dict[Tuple, float] = {}  # {tuple neither acked nor failed by its execute: when that began}
-        self.short_way = (
-            False  # whether `emit` and `ack` may take it: during a turn, unless hooks or posted calls forbid
-        )
-        self.posted = 0  # calls of other threads that the slot's own thread has not yet made
+        self.short_way = False  # whether `emit` and `ack` may use it: during a turn, without hooks or posted calls
+        self.posted = 0  # posted calls that the slot's thread has not yet made
         self.watched = task.debug
         self.transaction: Tree | None = None  # which whatever is emitted now joins, see `BoltTask.in_transaction`
         self._task = task
@@ -96,30 +94,30 @@ class BoltCollector(OutputCollector):
         tup = Tuple()  # `new_tuple`, without the call
         tup.values = values
         tup._origin = route.origin
-        # From this look to the end of the change there is no call: another thread might settle the anchor.
+        # No call from this check to the end of the change, or another thread might settle the anchor in between.
         tree: Tree = UNTRACKED if anchors is None else anchors._tree
         if tree is SETTLED or tree is ROLLED_BACK:
             return self._emit_unusual(stream, anchors, values)
         tup._tree = tree
-        tree.unsettled += 1  # before anybody can see the tuple
+        tree.unsettled += 1  # before any thread can see the tuple
         port.append(tup)
         route.emitted += 1
         return [port.task_id]
 
     def _emit_picked(self, route: Route, port: Port | None, values: list[Any], anchor: Tuple | None) -> list[int]:
-        """Emit to a port that is not plain, or to all that the route chooses."""
+        """Emit to a port in another slot, or to several ports."""
         if not self._slot_context.enter():
             return self._emit_unusual(route.origin.stream, anchor, values)
         try:
             ports = route.choose(values) if port is None else (port,)
-            # Until `leave` no tree is drained: what another thread acks meanwhile it posts.
+            # No tree drains until `leave`: other threads post their drains.
             tree: Tree = UNTRACKED if anchor is None else anchor._tree
             if tree is SETTLED or tree is ROLLED_BACK:
                 return self._emit_unusual(route.origin.stream, anchor, values)
             if port is not None and port.buffer is not None:
                 self._task.send(route, port.buffer, values, tree)
             else:
-                tree.unsettled += 1  # the place of this emit, until all ports are served
+                tree.unsettled += 1  # for this emit, until all ports are served
                 try:
                     self._task.deliver(route, ports, values, tree)
                 finally:
@@ -140,7 +138,7 @@ class BoltCollector(OutputCollector):
             self._settle_unusual(tup, "ack")
             return
         try:
-            tree, tup._tree = tup._tree, SETTLED  # of two threads that ack at the same time one gets the tree
+            tree, tup._tree = tup._tree, SETTLED  # of two threads that ack at once, one gets the tree
         except AttributeError:
             raise _not_a_tuple("ack", tup) from None
         if tree is SETTLED:
@@ -196,7 +194,7 @@ class BoltCollector(OutputCollector):
         self.watched = True
         self.short_way = False
 
-    # What is not the hot path.
+    # Beside the hot path.
 
     def _emit_unusual(self, stream: str, anchors: Anchors, values: Any, task_id: Any = MISSING) -> list[int]:
         """Emit with hooks, from another thread, or to one task."""
@@ -206,7 +204,7 @@ class BoltCollector(OutputCollector):
             with self._slot_context.lock:
                 ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
             out_tasks = [port.task_id for port in ports]
-            row = self._task.row_for(route, ports, values)  # here, because it may raise
+            row = self._task.row_for(route, ports, values)  # before it is posted, because it may raise
         except BaseException:
             self._make(lambda: release(trees))
             raise
@@ -216,7 +214,7 @@ class BoltCollector(OutputCollector):
                 self._give_up(trees)
                 return
             tree = join(trees) if ports else UNTRACKED
-            tree.unsettled += 1  # the place of this emit, until all ports are served
+            tree.unsettled += 1  # for this emit, until all ports are served
             try:
                 self._task.deliver(route, ports, values, tree, row)
             finally:
@@ -230,7 +228,7 @@ class BoltCollector(OutputCollector):
         return out_tasks
 
     def _give_up(self, trees: list[Tree]) -> None:
-        """What is emitted comes of a tuple that was taken back: send nothing, and have the others played again, too."""
+        """Drop an emit of which an anchor was rolled back, and fail its other anchors, so that they are replayed."""
         self._slot_context.outbox.why = IN_FLIGHT
         for tree in trees:
             tree.fail()
@@ -246,11 +244,11 @@ class BoltCollector(OutputCollector):
         with self._slot_context.lock:
             tree = self._claim(tup, verb)
         if tree is not None:
-            why = self._why() if verb == "fail" else ""  # here: the exception is this thread's
+            why = self._why() if verb == "fail" else ""  # before it is posted: the exception is this thread's
             self._make(lambda: self._close(tup, tree, verb, why))
 
     def _make(self, call: Callable[[], None]) -> None:
-        """Make `call` in the slot's own thread: now if this is it, else before the next ack of this bolt."""
+        """Make `call` in the slot's own thread: at once if this is it, otherwise before the bolt's next ack."""
         if self._slot_context.enter():
             try:
                 self._slot_context.run_posted()
@@ -270,7 +268,7 @@ class BoltCollector(OutputCollector):
         self.posted -= 1
 
     def _claim(self, tup: Tuple, verb: str) -> Tree | None:
-        """Settle `tup`: its tree, or None if it was settled before."""
+        """Mark `tup` as settled; return its tree, or None if it was settled before."""
         try:
             tree, tup._tree = tup._tree, SETTLED
         except AttributeError:
@@ -283,7 +281,7 @@ class BoltCollector(OutputCollector):
     def _close(self, tup: Tuple, tree: Tree, verb: str, why: str) -> None:
         if self.held:
             self._released(tup)
-        if verb == "ack" or is_tick(tup):  # which takes itself out of the acked ones
+        if verb == "ack" or is_tick(tup):  # whose `drained` subtracts it again
             self.acked += 1
         else:
             self.failed += 1
@@ -295,7 +293,7 @@ class BoltCollector(OutputCollector):
             self._task.tell_settled(tup, verb)
 
     def _why(self) -> str:
-        """Why a tuple fails: mostly `fail` is called while an exception is handled, by the engine or by the bolt."""
+        """The reason of a fail: the exception being handled, if there is one."""
         error = sys.exc_info()[1]
         what = FAILED_IT if error is None else "".join(traceback.format_exception_only(type(error), error)).strip()
         return f"{self._task.component_id}:{self._task.task_id} {what}"[:MOST_WHY]
@@ -308,7 +306,7 @@ class BoltCollector(OutputCollector):
             self._task.stats.process_count += 1
 
     def _reserve(self, anchors: Anchors) -> list[Tree]:
-        """The trees of `anchors`, with a place opened in each, so that none is complete before the emit is made."""
+        """The trees of `anchors`, each counting this emit, so that none completes before the emit is made."""
         trees: list[Tree] = []
         for anchor in anchor_tuples(anchors):
             tree = anchor._tree
@@ -339,7 +337,7 @@ class BoltCollector(OutputCollector):
 
 
 class UntrackedBoltCollector(BoltCollector):
-    """The collector where there are no ackers: acks and fails do nothing, as in Storm."""
+    """The collector without ackers: acks and fails do nothing, as in Storm."""
 
     def ack(self, tup: Tuple) -> None:
         pass

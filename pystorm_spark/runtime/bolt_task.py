@@ -38,14 +38,14 @@ from pystorm_spark.topology.tuple import (
 log = logging.getLogger(__name__)
 
 TICK_ORIGIN = Origin(SYSTEM_COMPONENT, SYSTEM_TASK, TICK_STREAM, TICK_FIELDS)
-BATCH_SECS = 0.002  # how long one run may take, as far as the last one tells
+BATCH_SECS = 0.002  # aimed at for one batch, by the speed of the last one
 MAX_BATCH = 1024
-PATIENCE_SECS = 1.0  # with a bolt that holds what was taken back
-HELD_MEASURED = 4096  # tuples held beyond their execute whose process latency is measured
+ROLLED_BACK_WAIT_SECS = 1.0  # at least, for a bolt to let go of rolled back tuples
+HELD_MEASURED = 4096  # held tuples whose process latency is measured
 
 
-class SlotCrash(Exception):  # noqa: N818 - the way a slot ends, not an error of ours
-    """User code asked for Storm's fail-fast (`topology.bolt.on.error: restart`): the slot ends and starts anew."""
+class SlotCrash(Exception):  # noqa: N818 - it ends a slot; it is not a StormError
+    """A bolt raised under `topology.bolt.on.error: restart`, Storm's fail-fast: the slot ends and is restarted."""
 
     def __init__(self, component_id: str, task_id: int, tup: Tuple, cause: BaseException) -> None:
         super().__init__(f"{component_id}:{task_id} raised {in_words(cause)} on {tup!r}")
@@ -53,12 +53,12 @@ class SlotCrash(Exception):  # noqa: N818 - the way a slot ends, not an error of
         self.cause = cause
 
     def as_error(self) -> SlotLostError:
-        """What ends the topology when the slot has died too often."""
+        """The error that ends the topology once the slot died too often."""
         return SlotLostError(f"the slot died too often, last because {self}")
 
 
-class Relieved(Exception):  # noqa: N818 - told to a thread, not an error
-    """Another thread may have begun to turn the slot while this one was in a bolt's `execute`: see `Relief`."""
+class Relieved(Exception):  # noqa: N818 - a signal to a thread, not an error
+    """Another thread turns the slot now, because this one was in a bolt's `execute` for too long: see `Relief`."""
 
     def __init__(self, task: BoltTask) -> None:
         super().__init__(f"{task.component_id}:{task.task_id}")
@@ -98,24 +98,24 @@ class BoltTask(Task):
         self.inbox: list[Tuple] = []
         tracked = conf["topology.acker.executors"] != 0
         self.collector = BoltCollector(self) if tracked else UntrackedBoltCollector(self)
-        self.backlog: list[Tuple] = []  # taken out of the inbox, not yet executed from `_at` on
+        self.backlog: list[Tuple] = []  # taken out of the inbox; not yet executed from `_at` on
         self._at = 0
         self._batch = 1
-        self._stale: list[Tuple] = []  # what was taken back while the bolt held it
-        self.calls: deque[Callable[[], None]] = deque()  # to be made by a thread of its own, before it executes
-        self.waits_until = 0.0  # for the bolt to let go of these
-        self._ticks = 0  # in the queue
+        self._stale: list[Tuple] = []  # rolled back tuples that the bolt may still hold
+        self.calls: deque[Callable[[], None]] = deque()  # for a thread of its own, before it executes
+        self.waits_until = 0.0  # until then the bolt may let go of the stale tuples
+        self._ticks = 0  # ticks in the queue
         self.wake_apart: Callable[[], None] | None = None  # wakes the thread of its own that executes it
-        self._idle_executed = 0  # at the last look whether it had nothing to do
-        self.is_apart = False  # being executed by a thread of its own
+        self._idle_executed = 0  # tuples executed at the last look whether it was idle
+        self.is_apart = False  # a thread of its own is executing it
         self._restart: bool = conf["topology.bolt.on.error"] == "restart"
         self.committed = committed_of(bolt)
-        self.restored: tuple[Sequence[bytes], int | None] = (), None  # what a durable bolt begins with, its version
+        self.restored: tuple[Sequence[bytes], int | None] = (), None  # sections to start from, their version
         has_state = isinstance(self.committed, DurableBolt)
         self.transactions = Transactions(task_id, slot_context) if tracked and has_state else None
         self._deferred_ticks: list[Tuple] = []  # and calls, see `defers`
         self._deferred_calls: list[Callable[[], None]] = []
-        # With exactly-once it must be known what a user's bolt holds; those of the engine take it back themselves.
+        # With exactly-once all tuples that a user's bolt holds are recorded; bolts of the engine roll back themselves.
         is_users = self.committed is None or isinstance(self.committed, DurableBolt)
         is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
         self._most_held = sys.maxsize if is_users and is_exactly_once else HELD_MEASURED
@@ -151,32 +151,34 @@ class BoltTask(Task):
         return bool(self.inbox or (self.backlog and not self.waits()))
 
     def drop_tracked(self) -> None:
-        """Forget queued tuples whose trees have failed, all that are tracked; ticks and untracked ones stay."""
+        """Drop the queued tuples that are tracked, since their trees have failed; keep ticks and untracked tuples."""
         with self.slot_context.lock:
             kept = [tup for tup in self._waiting() if not _is_tracked(tup)]
             self.backlog, self._at = [], 0
             self.inbox[:0] = kept
 
     def roll_back_held(self) -> None:
-        """The trees of tuples that the bolt still holds have failed: what it emits for these later counts no more."""
-        with self.slot_context.lock:  # a thread of the bolt's may be about to ack one of them
+        """Mark the tuples that the bolt still holds: their trees failed, so emits anchored to them are dropped."""
+        with self.slot_context.lock:  # a thread of the bolt may be acking one of them
             for tup in list(self.collector.held):
                 if tup._tree is not SETTLED:
                     tup._tree = ROLLED_BACK
                     self._stale.append(tup)
             self.collector.held.clear()
-        self.waits_until = self.clock.monotonic() + self._patience_secs()
+        self.waits_until = self.clock.monotonic() + self._rolled_back_wait_secs()
 
-    def _patience_secs(self) -> float:
-        """How long to wait for the bolt to let go of what was taken back: for a tick, and longer where it has state."""
+    def _rolled_back_wait_secs(self) -> float:
+        """How long a bolt may hold rolled back tuples: until a tick, or a message timeout if it has state."""
         timeout: float = self.conf["topology.message.timeout.secs"]
         tick_secs: float = self.conf["topology.tick.tuple.freq.secs"] or 0.0
-        return timeout if isinstance(self.committed, DurableBolt) else min(timeout, max(PATIENCE_SECS, 2 * tick_secs))
+        if isinstance(self.committed, DurableBolt):
+            return timeout
+        return min(timeout, max(ROLLED_BACK_WAIT_SECS, 2 * tick_secs))
 
     def waits(self) -> bool:
-        """Whether the bolt still holds what was taken back: it must not join that to what is new.
+        """Whether the bolt gets no new tuples, since it might join them to rolled back tuples that it still holds.
 
-        It has let go of a tuple that it has settled, or that nobody refers to any more.
+        It has let go of a tuple when the tuple is settled, or when nothing refers to it any more.
         """
         if not self._stale:
             return False
@@ -185,10 +187,14 @@ class BoltTask(Task):
         if self._stale and self.clock.monotonic() < self.waits_until:
             return True
         if self._stale:
-            told = "%s:%d goes on though it holds %d tuples that were taken back: let go of tuples by ticks"
-            log.warning(told, self.component_id, self.task_id, len(self._stale))
+            log.warning(
+                "%s:%d goes on although it still holds %d rolled back tuples; settle held tuples at each tick",
+                self.component_id,
+                self.task_id,
+                len(self._stale),
+            )
             self._stale = []
-        if isinstance(self.committed, DurableBolt):  # what it has changed as it let go of them must not count either
+        if isinstance(self.committed, DurableBolt):  # undo what it changed for them meanwhile
             self.guard(self.committed.rollback, "pre_rollback")
             self.guard(self.committed.post_rollback, "post_rollback")
         return False
@@ -199,29 +205,29 @@ class BoltTask(Task):
         self.inbox.append(new_tuple([rate_secs], TICK_ORIGIN, Tick(self.collector)))
 
     def refuse(self, tup: Tuple, error: SerializationError) -> None:
-        """A tuple whose values cannot be unpacked here: as if `execute` had raised."""
+        """Fail a tuple whose values cannot be unpacked here, as if `execute` had raised."""
         self.stats.executed += 1
-        self.report(error, tup, "cannot unpack what came")
+        self.report(error, tup, "cannot unpack the values")
         self.collector.fail(tup)
 
     def run(self) -> int:
-        """Execute a batch of the queue: as many tuples as take about `BATCH_SECS`, by the speed of the last batch.
+        """Execute a batch of queued tuples, sized to take about `BATCH_SECS`; return the number of tuples.
 
-        Gives how many it were.
+        Raise `Relieved` if another thread has taken the slot over meanwhile.
         """
         slot_context, batch = self.slot_context, self._next_untracked() if self.waits() else self._next_batch()
         if not batch:
             return 0
         slot_context.running = slot_context.executing = self
-        ended = self._run_batch(batch, slot_context.now)  # which is when the task before this one was done
-        if get_ident() != slot_context.thread:  # no call from this look to the change
+        ended = self._run_batch(batch, slot_context.now)  # `now`: the end of the previous task's batch
+        if get_ident() != slot_context.thread:  # no call between this check and the change
             raise Relieved(self)
         slot_context.executing = None
         slot_context.now = ended
         return len(batch)
 
     def run_aside(self, began: float) -> None:
-        """Execute a batch in a thread of the task's own."""
+        """Execute a batch in the calling thread, which is the bolt's own."""
         self.is_apart = True
         while self.calls:
             self.calls.popleft()()
@@ -232,9 +238,9 @@ class BoltTask(Task):
         self.is_apart = False
 
     def _run_batch(self, batch: list[Tuple], began: float) -> float:
-        """Execute `batch` and count it; when it was done."""
+        """Execute `batch` and count it; return when it ended."""
         collector, stats = self.collector, self.stats
-        # Held tuples that are settled now have their own latency: `_released` counts them.
+        # `_released` counts tuples settled after their execute, with their own latency.
         others = collector.acked + collector.failed - stats.process_count
         try:
             if collector.watched or self.slot_context.before:
@@ -262,11 +268,11 @@ class BoltTask(Task):
         return ended
 
     def _is_held(self, tup: Tuple) -> bool:
-        # Where all must be known, those that nobody waits for would stay for ever.
+        # Where all held tuples are recorded, untracked ones would never be removed.
         return tup._tree is not SETTLED and (self._most_held == HELD_MEASURED or _is_tracked(tup))
 
     def _fit_batch(self, count: int, took: float) -> None:
-        """Size the next batch by the speed of the last one; it grows slowly and shrinks at once."""
+        """Size the next batch by the speed of the last one: at most double, but shrink at once."""
         fitting = max(1, int(count * BATCH_SECS / took)) if took else MAX_BATCH
         self._batch = min(MAX_BATCH, 2 * self._batch, fitting)
 
@@ -274,7 +280,7 @@ class BoltTask(Task):
     def _next_batch(self) -> list[Tuple]:
         if not self.backlog:
             batch = self.inbox[:]
-            del self.inbox[: len(batch)]  # in place, ports hold its append; other threads may append meanwhile
+            del self.inbox[: len(batch)]  # in place: ports keep its append, and other threads may append now
             if len(batch) <= self._batch:
                 return batch
             self.backlog = batch
@@ -285,15 +291,15 @@ class BoltTask(Task):
         return batch
 
     def _next_untracked(self) -> list[Tuple]:
-        """Ticks, and what belongs to no tree: these come also while the bolt waits."""
-        if not self.inbox:  # all others have been looked at
+        """The ticks and untracked tuples, which the bolt gets even while it waits."""
+        if not self.inbox:  # the backlog has none: it was filtered before
             return []
         waiting = self._waiting()
         self.backlog, self._at = [tup for tup in waiting if _is_tracked(tup)], 0
         return [tup for tup in waiting if not _is_tracked(tup)]
 
     def _waiting(self) -> list[Tuple]:
-        """All that is queued, taken out of the inbox; other threads may append to that meanwhile."""
+        """Take all queued tuples; other threads may append to the inbox meanwhile."""
         came = self.inbox[:]
         del self.inbox[: len(came)]
         return self.backlog[self._at :] + came
@@ -415,7 +421,7 @@ class BoltTask(Task):
                 for hook in self.task_hooks:
                     self.guard(hook.bolt_execute, "bolt_execute of a hook", info)
         if self.slot_context.before is not None:
-            self.slot_context.before(self, None)  # the last tuple is done
+            self.slot_context.before(self, None)  # no tuple is being executed
 
     def _failed(self, tup: Tuple, exc: BaseException) -> None:
         self.report(exc, tup, "execute")
@@ -425,14 +431,14 @@ class BoltTask(Task):
             self.collector.fail(tup)
 
     def _leave_out(self, tup: Tuple, why: str) -> None:
-        """Do not execute a tuple: put it off, or have it fail."""
-        self.stats.executed -= 1  # it is counted with its batch
+        """Put off or fail a tuple that is not to be executed."""
+        self.stats.executed -= 1  # its batch counts it
         if why is LATER:
             self.slot_context.put_off.append((self, tup))
             return
         try:
             raise StormError(why)
-        except StormError as exc:  # being handled, it is the reason that goes home with the fail
+        except StormError as exc:  # `fail` sends the exception being handled as the reason
             self.report(exc, tup, "execute, which was not called,")
             if tup._tree is not SETTLED:
                 self.collector.fail(tup)
@@ -457,7 +463,7 @@ class BoltTask(Task):
                 self.guard(hook.bolt_fail, "bolt_fail of a hook", BoltFailInfo(tup, self.task_id))
 
     def rotate(self) -> None:
-        """A message timeout has passed: what is still held is not measured any more."""
+        """A message timeout has passed: stop measuring the tuples still held."""
         if self._most_held == HELD_MEASURED:
             self.collector.held.clear()
         self.rotate_transactions()
@@ -480,4 +486,4 @@ def _references(objects: list[Any]) -> list[int]:
     return [getrefcount(each) for each in objects]
 
 
-LISTED = _references([object()])[0]  # how often something is referred to that is in one list and nowhere else
+LISTED = _references([object()])[0]  # the count of an object that only one list refers to

@@ -1,4 +1,4 @@
-"""Internal. Components as bytes: every task runs a fresh copy of what the user built."""
+"""Internal. Components as bytes: every task runs its own copy of the component that the user built."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ def load_component(id_: str, pickled: bytes) -> Any:
         return cloudpickle.loads(pickled)
     except ModuleNotFoundError as exc:
         raise SerializationError(
-            f"component {id_!r} needs the module {exc.name!r}, which is not to be found here; install it or ship it"
+            f"component {id_!r} needs the module {exc.name!r}, which this process cannot import; install it there, or "
+            "ship it with Spark"
         ) from exc
     except Exception as exc:
         raise SerializationError(f"component {id_!r} cannot be unpickled: {type(exc).__name__}: {exc}") from exc
 
 
 def load_plan(pickled: bytes, components: Mapping[str, bytes]) -> Plan:
-    """A plan from its bytes; where it cannot be loaded, the error names the component that is the reason."""
+    """A plan from its bytes. If it cannot be loaded, the error names the component at fault."""
     try:
         plan: Plan = cloudpickle.loads(pickled)
         return plan
@@ -36,7 +37,7 @@ def load_plan(pickled: bytes, components: Mapping[str, bytes]) -> Plan:
 
 
 def pickle_components(plan: Plan) -> dict[str, bytes]:
-    """Every component as bytes; one that cannot be pickled is an error that names it and the attribute."""
+    """Every component as bytes. The error of one that cannot be pickled names it and the attribute at fault."""
     for source, spec, grouping in plan.topology.subscriptions():
         if isinstance(grouping, CustomGrouping):
             _pickled(f"custom grouping of {spec.id!r} on {source.component_id!r}", grouping.chooser)

@@ -1,4 +1,4 @@
-"""Internal. Frames: what leaves a slot. An `Outbox` gathers tuples and acks, and seals one frame per target task."""
+"""Internal. Frames: everything that leaves a slot. An `Outbox` buffers tuples and acks, and seals them into frames."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pystorm_spark.runtime.rotating import RotatingMap
 from pystorm_spark.runtime.trees import Branch, Travelling
 from pystorm_spark.topology.tuple import Tree
 
-DRAWN_IDS = 512  # edge ids that are drawn at once
+DRAWN_IDS = 512  # edge ids drawn at once
 MOST_ROWS = 1024  # of one frame
-LARGE_BYTES = 1 << 16  # of one value: packed at the emit, and the last one of its frame
+LARGE_BYTES = 1 << 16  # a larger value is packed at the emit, and ends its frame
 
 
 class Frame(NamedTuple):
-    """Bytes for one task, from one task and stream; the only thing that travels."""
+    """Bytes for one task: tuples of one source task and stream, or acks. Nothing else travels between slots."""
 
     target: int
     payload: bytes
@@ -31,7 +31,7 @@ class Frame(NamedTuple):
 class TupleBuffer:
     """The tuples of one source task and stream for one target task in another slot, until they are sealed.
 
-    Tuples of one tree that follow one another are a run: they travel along one edge together.
+    Consecutive tuples of one tree form a run, which travels along one edge.
     """
 
     __slots__ = ("counts", "edges", "homes", "in_runs", "roots", "rows", "run", "source", "stream", "target")
@@ -43,9 +43,9 @@ class TupleBuffer:
         self.clear()
 
     def clear(self) -> None:
-        self.rows: list[list[Any] | bytes] = []  # atoms that will be packed together, or packed
+        self.rows: list[list[Any] | bytes] = []  # rows of atoms, packed at the seal, or packed rows
         self.in_runs = False
-        self.run: Tree | None = None  # the tree of the run at the end, if it is in runs
+        self.run: Tree | None = None  # the tree of the last run, if the buffer is in runs
         self.counts: list[int] = []
         self.roots: list[int] = []
         self.homes: list[int] = []
@@ -61,7 +61,7 @@ class TupleBuffer:
 
 @laid_out
 class AckBuffer:
-    """Acker messages on the way home to one spout task, until they are sealed."""
+    """Acker messages for one spout task in another slot, until they are sealed."""
 
     __slots__ = ("acked_edges", "acked_roots", "failed", "reset", "target", "whys")
 
@@ -70,7 +70,7 @@ class AckBuffer:
         self.acked_roots: list[int] = []
         self.acked_edges: list[int] = []
         self.failed: list[int] = []
-        self.whys: list[str] = []  # of the failed ones
+        self.whys: list[str] = []  # why each of the failed roots failed
         self.reset: list[int] = []
 
     def seal(self) -> Frame:
@@ -82,7 +82,7 @@ class AckBuffer:
 
 @laid_out
 class Outbox:
-    """What leaves a slot: tuples for tasks elsewhere, and acks, fails and resets for roots that began elsewhere."""
+    """Buffers and frames of one slot: tuples for other slots, and acks, fails and resets for roots of other slots."""
 
     __slots__ = (
         "_acks",
@@ -99,28 +99,28 @@ class Outbox:
     )
 
     def __init__(self, rng: random.Random, codec: ValueCodec) -> None:
-        # Parts of trees, by the id of the root, from when their first tuples come until they have drained. One that
-        # expires is only not found any more: it sends its own value home, whenever it drains.
+        # {root id: branch}, from its first tuple until it drains. An expired branch still sends its value home when it
+        # drains; a later tuple of its tree starts another branch.
         self.branches: RotatingMap[int, Branch] = RotatingMap(2)
         self._rng = rng
         self._codec = codec
         self._edge_ids: Iterator[int] = iter(())
-        self._dirty: dict[tuple[int, int], TupleBuffer] = {}  # {(source, target): the buffer that has tuples}
+        self._dirty: dict[tuple[int, int], TupleBuffer] = {}  # {(source, target): buffer with tuples}
         self._full: list[Frame] = []  # sealed before the end of the turn
         self._acks: dict[int, AckBuffer] = {}
         self._sealed: deque[Frame] = deque()
-        self._sealed_bytes = 0  # of all time, counted by the thread that turns the slot
-        self._taken_bytes = 0  # of all time, counted by the thread that takes
-        self.why = ""  # what fails just now fails
+        self._sealed_bytes = 0  # in total, counted by the slot's thread
+        self._taken_bytes = 0  # in total, counted by the thread that takes
+        self.why = ""  # the reason of the fail in progress
 
     def edge_id(self) -> int:
-        """A random id that is not zero: XORed with zero an edge would be none."""
+        """A random id other than zero, because XOR with zero changes nothing."""
         while not (edge := next(self._edge_ids, 0)):
             self._edge_ids = filter(None, array("Q", self._rng.randbytes(8 * DRAWN_IDS)))
         return edge
 
     def send(self, buffer: TupleBuffer, row: list[Any] | bytes, tree: Tree) -> None:
-        """Put a tuple of `tree` into `buffer`; a row that is not packed yet must be all atoms."""
+        """Put a tuple of `tree` into `buffer`. A row that is not packed must consist of atoms."""
         if tree is buffer.run:
             buffer.counts[-1] += 1
         else:
@@ -130,7 +130,7 @@ class Outbox:
             self._full.append(buffer.seal(self._codec))
 
     def _begin(self, buffer: TupleBuffer, tree: Tree) -> None:
-        """Write down the anchors of a tuple, which begins a run if it has just one."""
+        """Record the anchors of a tuple. A tuple with one anchor begins a run."""
         in_runs = isinstance(tree, Travelling)
         if buffer.rows and buffer.in_runs != in_runs:
             self._full.append(buffer.seal(self._codec))
@@ -155,7 +155,7 @@ class Outbox:
         buffer.edges.append(edge)
 
     def _open(self, buffer: TupleBuffer) -> None:
-        """Begin to fill `buffer`. Tuples of one task for another keep their order, also those of different streams."""
+        """Begin to fill `buffer`, and seal any other buffer of the two tasks: order holds across their streams, too."""
         lane = (buffer.source, buffer.target)
         other = self._dirty.get(lane)
         if other is not None and other.rows:
@@ -163,7 +163,7 @@ class Outbox:
         self._dirty[lane] = buffer
 
     def enter(self, root_id: int, home_task: int, edge: int) -> Branch:
-        """The part of a root's tree in this slot, with one more edge into it."""
+        """The branch of a root's tree in this slot, with one more incoming edge."""
         branch = self.branches.newest.get(root_id) or self.branches.get(root_id)
         if branch is None:
             branch = self.branches.newest[root_id] = Branch(root_id, home_task, self)
@@ -171,8 +171,8 @@ class Outbox:
         return branch
 
     def close(self, branch: Branch) -> None:
-        """A part that came from elsewhere has drained: its net value goes home, once."""
-        if self.branches.get(branch.root_id) is branch:  # else it has expired, and another one has its place
+        """`branch` has drained: send its XOR home, once."""
+        if self.branches.get(branch.root_id) is branch:  # else it has expired and was replaced
             self.branches.pop(branch.root_id)
         edge, branch.edge = branch.edge, 0
         if not branch.failed and edge:
@@ -195,7 +195,7 @@ class Outbox:
         return buffer
 
     def seal(self) -> None:
-        """Pack what has been gathered. Tuples come before acks, so that an ack never overtakes what it covers."""
+        """Seal all buffers into frames. Tuples go before acks, so that an ack never overtakes tuples of its tree."""
         if not self._dirty and not self._acks:
             return
         frames = [*self._full, *(buffer.seal(self._codec) for buffer in self._dirty.values() if buffer.rows)]
@@ -210,11 +210,11 @@ class Outbox:
         return bool(self._sealed)
 
     def waiting_bytes(self) -> int:
-        """The size of what has been sealed and not yet been taken."""
+        """The size of the sealed frames that are not yet taken."""
         return self._sealed_bytes - self._taken_bytes
 
     def clear(self) -> None:
-        """Drop everything that has not been taken."""
+        """Drop everything that is not yet taken."""
         for buffer in self._dirty.values():
             buffer.clear()
         self._full.clear()
@@ -223,9 +223,9 @@ class Outbox:
         self.take()
 
     def take(self, enough_bytes: float = math.inf) -> list[Frame]:
-        """The sealed frames, which are then the caller's; no more of them once there are `enough_bytes`.
+        """Remove and return sealed frames, until they reach `enough_bytes`.
 
-        Another thread may call it while frames are being sealed.
+        Another thread may call it while the slot's thread seals frames.
         """
         frames, size = [], 0
         while self._sealed and size < enough_bytes:

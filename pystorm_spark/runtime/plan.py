@@ -1,4 +1,4 @@
-"""Internal. Plan: a topology and a configuration become tasks with ids, each in a slot. A pure function."""
+"""Internal. Plan: the tasks of a topology, their ids, slots and subscriptions. `make_plan` is a pure function."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NO_GUARANTEE = "none"  # of a spout whose trees take no part in commits
 
 @dataclass(frozen=True)
 class Plan:
-    """Which tasks there are, where they live, and who listens to whom."""
+    """The tasks of a topology, the slot of each task, and the subscribers of each stream."""
 
     storm_id: str
     topology: Topology
     conf: Mapping[str, Any]
     slots: int
     specs: Mapping[str, ComponentSpec]  # the user's components and the system's
-    tasks: Mapping[str, list[int]]  # {component: task ids}; the ackers' ids are taken, their work is done at the spouts
+    tasks: Mapping[str, list[int]]  # {component: task ids}; ackers have ids, but the spout tasks do their work
     confs: Mapping[str, Mapping[str, Any]]  # {component: its configuration}
 
     @cached_property
@@ -57,12 +57,12 @@ class Plan:
 
     @cached_property
     def committed_bolts(self) -> list[str]:
-        """The bolts whose work is committed."""
+        """The bolts that take part in commits."""
         return [id_ for id_, spec in self.specs.items() if committed_of(spec.component) is not None]
 
     @cached_property
     def durable_bolts(self) -> list[str]:
-        """Those of them that have state."""
+        """The committed bolts that have state."""
         specs = self.specs
         return [id_ for id_ in self.committed_bolts if isinstance(committed_of(specs[id_].component), DurableBolt)]
 
@@ -89,7 +89,7 @@ class Plan:
 
     @cached_property
     def keyed_bolts(self) -> dict[str, int]:
-        """{bolt: number of fields}, of those with state whose whole input is grouped on as many fields."""
+        """{durable bolt: number of fields}, if all its inputs are grouped on the same number of fields."""
         found = {}
         for id_ in self.durable_bolts:
             groupings = self.specs[id_].inputs.values()
@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def committed_spouts(self) -> set[str]:
-        """The spouts whose tuples may reach a bolt whose work is committed: their acks wait for commits."""
+        """The spouts whose tuples may reach a committed bolt: their acks wait for commits."""
         reached, found = set(self.committed_bolts), list(self.committed_bolts)
         while found:
             sources = {source.component_id for source in self.specs[found.pop()].inputs} - reached
@@ -111,9 +111,9 @@ class Plan:
 
     @cached_property
     def reached(self) -> dict[str, frozenset[str]]:
-        """{spout: the components that what it emits may come to}, itself included: acks come back to it.
+        """{spout: the components that its tuples may reach}. It includes the spout itself, which gets the acks.
 
-        What a metrics consumer gets comes by the clock, whatever spouts emit.
+        Metrics consumers are left out: timers emit their tuples, not spouts.
         """
         listeners: dict[str, set[str]] = {id_: set() for id_ in self.specs}
         for source, subscribers in self.subscribers.items():
@@ -143,7 +143,7 @@ class Plan:
         return sorted(task for task, home in self.slot_of.items() if home == slot)
 
     def outputs_of(self, component_id: str) -> dict[str, Stream]:
-        """The streams of a component, those of the system included."""
+        """The streams of a component, including system streams."""
         outputs = dict(self.specs[component_id].outputs)
         if GlobalStreamId(component_id, METRICS_STREAM) in self.subscribers:
             outputs[METRICS_STREAM] = Stream(METRICS_FIELDS)

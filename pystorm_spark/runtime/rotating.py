@@ -1,4 +1,4 @@
-"""Internal. Buckets turned by a timer: what stays in them for too long falls out, with no clock inside."""
+"""Internal. RotatingMap: a dict whose entries expire after some rotations. The caller's timer rotates it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RotatingMap(Generic[K, V]):
         self.newest = self._buckets[0]
 
     def put(self, key: K, value: V) -> None:
-        """Keep `value` in the newest bucket, as if it came just now."""
+        """Put `value` into the newest bucket, whatever bucket the key was in."""
         self.pop(key)
         self.newest[key] = value
 
@@ -40,7 +40,7 @@ class RotatingMap(Generic[K, V]):
         return None
 
     def rotate(self) -> dict[K, V]:
-        """Open a new bucket; gives the oldest one, whose entries have expired, in the order they came."""
+        """Start a new bucket; return the oldest one, whose entries have expired, in the order they came."""
         expired = self._buckets.pop()
         self.newest = {}
         self._buckets.insert(0, self.newest)

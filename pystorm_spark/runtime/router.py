@@ -1,4 +1,4 @@
-"""Internal. Router: stream and values → the ports of the target tasks. One chooser for each subscription."""
+"""Internal. Routes: stream and values → the ports of the target tasks. Each subscription has one chooser."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from pystorm_spark.topology.grouping import (
 )
 from pystorm_spark.topology.tuple import Origin, Tuple
 
-CACHED_KEYS = 50_000  # of one fields grouping in one task
+CACHED_KEYS = 50_000  # of one fields grouping and its source tasks in a slot
 
 
 @laid_out
 class Port:
-    """The way to one target task: into its queue when it lives in this slot, else the buffer that will be its frame.
+    """The way to one target task: its queue if it lives in this slot, otherwise the buffer of its next frame.
 
-    `append` is the queue's own, for the short way of a collector; None where something is to be done before.
+    `append` is the queue's own method, for the short way of a collector. It is None for a buffer, and where a tuple
+    must be copied first.
     """
 
     __slots__ = ("append", "buffer", "put", "task_id")
@@ -58,7 +59,7 @@ class Port:
 
 Ports = Sequence[Port]
 Choose = Callable[[list[Any]], Ports]
-Pick = Callable[[list[Any]], Port]  # of groupings that send each tuple to one task
+Pick = Callable[[list[Any]], Port]  # for groupings that send each tuple to exactly one task
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Subscription:
     component: str
     grouping: Grouping
     ports: list[Port]
-    keys: dict[Any, int]  # {key of a fields grouping: index of its port}; a cache that the source's tasks share
+    keys: dict[Any, int]  # cache of a fields grouping, {key: index of its port}; the source's tasks share it
     chooser: Any = None  # the user's own, prepared, for a custom grouping
 
 
@@ -76,8 +77,8 @@ class Subscription:
 class Route:
     """The subscriptions of one stream of one task.
 
-    `choose` always works. For the commonest routes `emit` takes shorter ways: `pick`, where one subscriber gets each
-    tuple once, and `keys`, where moreover it is grouped on the one field at `key_at`.
+    `choose` always works. For the most common routes `emit` is shorter: it calls `pick` if there is one subscriber that
+    gets each tuple once, and looks into `keys` if that is grouped on one field, the one at `key_at`.
     """
 
     __slots__ = (
@@ -106,7 +107,7 @@ class Route:
         choosers = [_choose(s, origin, pick) for s, pick in zip(regular, picks, strict=True)]
         self.choose: Choose = self._refuse_regular_emit if self.direct else _combined(choosers)
         self.pick: Pick | None = picks[0] if len(subscriptions) == len(picks) == 1 else None
-        self.only: Port | None = None  # where `pick` could give nothing else
+        self.only: Port | None = None  # the only port that `pick` can return
         self.keys: dict[Any, int] | None = None
         self.key_at = 0
         self.hashes = not java  # keys go where `stable_hash` says
@@ -159,7 +160,7 @@ def _choose(subscription: Subscription, origin: Origin, pick: Pick | None) -> Ch
 
 
 def _eligible(subscription: Subscription) -> list[Port]:
-    """Those of the ports that a grouping may pick; for a shuffle tasks in this slot are nearer than all others."""
+    """The ports that a grouping may pick. A shuffle prefers tasks in this slot."""
     grouping, ports = subscription.grouping, subscription.ports
     if isinstance(grouping, GlobalGrouping):
         return ports[:1]
@@ -169,7 +170,7 @@ def _eligible(subscription: Subscription) -> list[Port]:
 
 
 def _pick(subscription: Subscription, origin: Origin, rng: random.Random, java: bool) -> Pick | None:
-    """How a grouping picks one task; None for groupings that may choose several."""
+    """The `pick` of a grouping; None for groupings that may choose several tasks."""
     grouping, ports = subscription.grouping, subscription.ports
     if isinstance(grouping, (ShuffleGrouping, LocalOrShuffleGrouping)):
         return _shuffle(_eligible(subscription), rng)
@@ -185,12 +186,12 @@ def _pick(subscription: Subscription, origin: Origin, rng: random.Random, java: 
 
 
 def _in_turn(ring: list[Port]) -> Pick:
-    # `next(iterator, default)` never needs its default here: a pick without a Python call.
+    # `next` ignores `values`, its default, because a cycle never ends: a pick without a Python call.
     return partial(next, cycle(ring))
 
 
 def _shuffle(ports: list[Port], rng: random.Random) -> Pick:
-    """Round-robin over a once-shuffled ring: exactly even."""
+    """Round-robin over a ring shuffled once, so the spread is exactly even."""
     ring = list(ports)
     rng.shuffle(ring)
     return _in_turn(ring)
@@ -207,11 +208,11 @@ def _by_fields(origin: Origin, fields: Fields, subscription: Subscription, java:
             chosen = java_fields_index(key, len(ports)) if java else stable_hash(key) % len(ports)
         except TypeError as exc:
             raise EmitError(_key_problem(origin, fields, exc)) from None
-        # Java tells 1 from 1.0 and from true, a dict does not: there only text is cached.
+        # In Java 1, 1.0 and true are different keys, in a dict they are one: cache only text there.
         if not java or all(type(part) is str for part in key):
             if len(cache) >= CACHED_KEYS:
                 cache.clear()
-            with suppress(TypeError):  # a list, a dict or a set can be a key, but not in a dict
+            with suppress(TypeError):  # lists, dicts and sets are keys, but not hashable
                 cache[key_of(values)] = chosen
         return chosen
 
@@ -254,7 +255,8 @@ def _by_custom(subscription: Subscription, origin: Origin) -> Choose:
         except (KeyError, TypeError):
             raise EmitError(
                 f"the custom grouping {type(chooser).__name__} of bolt {subscription.component!r} chose {chosen!r} for "
-                f"stream {origin.stream!r} of {origin.component!r}; it must give a list out of {sorted(by_task)}"
+                f"stream {origin.stream!r} of {origin.component!r}; it must return a list of task ids out of "
+                f"{sorted(by_task)}"
             ) from None
 
     return choose

@@ -1,7 +1,7 @@
 """Internal. Slot: the tasks of one process. `deliver(frames)`, `turn()`, `take() -> frames`; no thread, no transport.
 
-A turn is a slice of the slot's own work: take in what was delivered, run the timers that are due, run the bolts, tell
-spouts what became of their tuples, poll the spouts, run the bolts again to the end, seal what leaves.
+A turn is a slice of the slot's work: take in delivered frames, run the timers that are due, run the bolts, call the
+spouts' `ack` and `fail`, poll the spouts, run the bolts again, and seal the frames for other slots.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from pystorm_spark.runtime.task_timers import TimerQueue
 from pystorm_spark.runtime.timers import Timer, Timers
 from pystorm_spark.runtime.trees import UNTRACKED
 from pystorm_spark.runtime.wiring import Wiring
-from pystorm_spark.topology.hooks import WorkerHook
+from pystorm_spark.runtime.worker_hooks import WorkerHooks
 from pystorm_spark.topology.tuple import Tuple
 
 log = logging.getLogger(__name__)
 
 TURN_SECS = 0.005
-SLOW_SECS = 0.1  # a turn that takes as long is busy with user code
-# A round is some polls and then all that they cause: short, so that its tuples are still in the processor's cache and
-# die young, but with enough tuples for every bolt. See benchmarks/word_count.py.
+SLOW_SECS = 0.1  # a turn that takes longer is spent in user code
+# A round is a few polls and then all executions they cause. It is short, so that its tuples stay in the
+# processor's cache and die young, but long enough to give every bolt some tuples. See benchmarks/word_count.py.
 ROUND_TUPLES = 128
 ROUND_TUPLES_PER_BOLT = 32
 MOST_ROUND_TUPLES = 2048
 MOST_ROUND_POLLS = 512
-SPOUT_POLLS = 32  # of one spout, before it is the next one's turn
-POLL_ROUNDS = 16  # in one turn
-ROUNDS = 100  # through the bolts in one turn: in a cycle of bolts tuples may go round for ever
+SPOUT_POLLS = 32  # of one spout at least, before the next spout is polled
+POLL_ROUNDS = 16  # in one turn at most
+ROUNDS = 100  # through the bolts in one turn at most: tuples may circle for ever
 
 
 class Slot:
-    """The tasks of one process, turned by whoever owns it; all of a turn happens in the calling thread."""
+    """The tasks of one process. Its engine calls `turn`; all work of a turn is done in the calling thread."""
 
     def __init__(
         self, plan: Plan, number: int, components: Mapping[str, bytes], clock: Clock, rng: random.Random
@@ -68,11 +68,11 @@ class Slot:
         self.slot_context = SlotContext(clock, self.outbox, codec)
         self._wiring = Wiring(plan, number, self.slot_context, rng)
         self._timers = Timers()
-        self._hooks: list[WorkerHook] = []  # those that have been started
+        self._hooks = WorkerHooks()
         self.tasks: dict[int, Task] = self._wiring.make_tasks(components)
         self.bolts = [task for task in self.tasks.values() if isinstance(task, BoltTask)]
-        self._turned = list(self.bolts)  # all but those that have threads of their own
-        self._aside: dict[int, tuple[BoltTask, Callable[[], None]]] = {}  # those, by thread, and what wakes it
+        self._turned = list(self.bolts)  # the bolts without threads of their own
+        self._aside: dict[int, tuple[BoltTask, Callable[[], None]]] = {}  # {thread: its bolt, call to wake it}
         self.spouts = deque(task for task in self.tasks.values() if isinstance(task, SpoutTask))
         self._collectors = [task.collector for task in self.tasks.values()]
         self.arrivals = Arrivals(plan, codec, self.tasks, self.outbox)
@@ -81,15 +81,15 @@ class Slot:
         self.commits = Commits(plan, self.tasks) if plan.has_commits else None
         self._round_polls = SPOUT_POLLS
         self._round_emitted = 0
-        self._slow = False  # the last turn
+        self._slow = False  # whether the last turn took long
         self._idling: list[Task] = []  # those whose components define `idle`
 
     # Beginning.
 
     def open(self, restored: Restored | None = None) -> None:
-        """Open every component, bolts first; an error names the component, and what was opened is closed again.
+        """Open every component, bolts first. An error names the component; components opened before are closed.
 
-        Bolts that have state begin with what is `restored`.
+        Bolts with state start from `restored`.
         """
         log.debug("slot %d runs on the %s core", self.number, CORE)
         self.slot_context.thread = get_ident()
@@ -97,7 +97,7 @@ class Slot:
             self.commits.restore(restored)
         opened: list[Task] = []
         try:
-            self._start_hooks()
+            self._hooks.start(self.plan.topology.worker_hooks, self.plan.conf)
             for task in [*self.bolts, *self.spouts]:
                 self._wiring.connect(task)
                 self._open(task)
@@ -106,20 +106,11 @@ class Slot:
             self.slot_context.timers.clear()
             for task in opened:
                 task.close()
-            self.slot_context.close()
-            self._shut_hooks()
+            self._end()
             raise
         self._set_timers()
         self._idling = [task for task in self.tasks.values() if task.idle is not None]
         self.is_open = True
-
-    def _start_hooks(self) -> None:
-        for hook in self.plan.topology.worker_hooks:
-            try:
-                hook.start(self.plan.conf)
-            except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
-                raise StormError(f"start of the worker hook {type(hook).__name__} raised {in_words(exc)}") from exc
-            self._hooks.append(hook)
 
     def _open(self, task: Task) -> None:
         try:
@@ -144,7 +135,7 @@ class Slot:
             if rate and task.component_id in self.plan.topology.components:
                 self._every(rate, partial(task.tick, rate))
         for any_task in self.tasks.values():
-            if METRICS_STREAM in any_task.routes:  # there are consumers, and this task is not one of them
+            if METRICS_STREAM in any_task.routes:  # there are consumers, and this task is none of them
                 any_task.register_builtin_metrics(conf["topology.builtin.metrics.bucket.size.secs"])
                 for period in any_task.metrics.bucket_lengths():
                     self._every(period, partial(self._tell_metrics, any_task))
@@ -153,7 +144,7 @@ class Slot:
         return self._timers.every(period, self.clock.monotonic(), fire)
 
     def _rotate(self) -> None:
-        # Not in step: what a slot that was held up has just emitted must have its whole timeout, too.
+        # From now, not from the due time: roots emitted just before a late rotation must have their whole timeout.
         self._rotation.restart(self.clock.monotonic())
         self.arrivals.rotate()
         for task in self.tasks.values():
@@ -169,7 +160,7 @@ class Slot:
             task.deliver(route, route.choose(values), values, UNTRACKED)
 
     def next_due(self) -> float:
-        """When a timer fires, or a paused spout or a waiting bolt may be called again, on the monotonic clock."""
+        """When, on the monotonic clock, the next timer fires or a paused spout or waiting bolt may be called again."""
         paused = [task.next_poll() for task in self.spouts] + [task.waits_until for task in self.bolts]
         now = self.clock.monotonic()
         timers = min(self._timers.next_due, self.slot_context.timers.next_due(self.active))
@@ -178,25 +169,25 @@ class Slot:
     # Turning.
 
     def deliver(self, frames: Iterable[Frame]) -> None:
-        """Hand over frames from other slots; another thread may call it."""
+        """Hand in frames from other slots; another thread may call it."""
         self.arrivals.deliver(frames)
 
     def take(self, enough_bytes: float = math.inf) -> list[Frame]:
-        """What has been sealed for other slots, no more once there are `enough_bytes`; another thread may call it."""
+        """Remove and return frames for other slots, until they reach `enough_bytes`. Another thread may call it."""
         return self.outbox.take(enough_bytes)
 
     def reset(self) -> None:
-        """Drop what was in flight between slots, and fail every pending root now: the other end may be gone.
+        """Drop all tuples in flight between slots and fail every pending root, because another slot may be gone.
 
-        States go back to the last commit, and all that has happened since fails, too.
+        States roll back to the last commit, and the messages since that commit fail, too.
         """
-        self.slot_context.run_posted()  # by threads, before this: it is dropped with the rest
+        self.slot_context.run_posted()  # calls posted before the reset are dropped with the rest
         self.arrivals.clear()
         self.outbox.clear()
         self.slot_context.put_off = [(task, tup) for task, tup in self.slot_context.put_off if tup._tree is UNTRACKED]
         self.quiescing = self.deferring = False
         if not self.is_open:
-            return  # nobody has been prepared who could go back
+            return  # no component was prepared yet, so there is nothing to roll back
         if self.commits is not None:
             for bolt in self.bolts:
                 bolt.drop_tracked()
@@ -215,7 +206,7 @@ class Slot:
 
     @property
     def quiescing(self) -> bool:
-        """Whether nothing new shall begin, until a commit."""
+        """Whether no tree may begin until the next commit."""
         return self.slot_context.quiescing
 
     @quiescing.setter
@@ -237,7 +228,7 @@ class Slot:
                 bolt.go_on()
 
     def set_active(self, active: bool) -> None:
-        """Have the spouts emit, or rest, and tell them now; who sets `active` has them told in the next turn."""
+        """Activate or deactivate the spouts now. Setting `active` does so in the next turn instead."""
         self.active = active
         now = self.clock.monotonic()
         for spout in self.spouts:
@@ -257,18 +248,18 @@ class Slot:
         return told[0] if told else None
 
     def inbox_bytes(self) -> int:
-        """The size of what has been delivered and not yet been taken in."""
+        """The size of the delivered frames that are not yet taken in."""
         return self.arrivals.waiting_bytes()
 
     def full_components(self) -> list[str]:
-        """Those of which this slot has more than it can take: the spouts that feed them are to rest in all slots."""
+        """The components that overload this slot's inbox; all slots pause the spouts that feed them."""
         return self.arrivals.full(self.plan.conf["topology.slot.inbox.max.bytes"])
 
     def turn(self) -> bool:
-        """Do a slice of work, some milliseconds unless user code takes longer; whether there was any.
+        """Do a slice of work, some milliseconds unless user code takes longer; return whether there was any.
 
-        The garbage collector waits for the end of the turn: most of what a turn makes is gone by then, and looking at
-        it meanwhile costs up to half of the speed. Where turns take long it does not wait.
+        The garbage collector is off until the end of the turn. Most objects of a turn are freed by then, and scanning
+        them before costs up to half of the speed. After a slow turn it stays on.
         """
         holds_collector = gc.isenabled() and not self._slow
         if holds_collector:
@@ -314,7 +305,7 @@ class Slot:
             task.call_idle()
         self.outbox.seal()
         self._slow = self.clock.monotonic() - now > SLOW_SECS
-        return busy or any(task.can_run() for task in self._turned)  # from user threads, meanwhile
+        return busy or any(task.can_run() for task in self._turned)  # user threads may have emitted meanwhile
 
     def _call_due(self, timers: TimerQueue, now: float) -> None:
         """Make the calls of user code that are due; a bolt that is executed by a thread of its own makes its own."""
@@ -322,20 +313,20 @@ class Slot:
             timer.task.call(timer.fire, "a timer")
 
     def _open_short_way(self) -> None:
-        # Between a collector's look at what is posted and its change there is no call: see BoltCollector.
+        # The short way makes no call between its check and its change: see BoltCollector.
         for collector in self._collectors:
             collector.short_way = HAS_LOCK and not (collector.posted or collector.watched)
         if self.quiescing:
             for spout in filter(_takes_part, self.spouts):
-                spout.collector.short_way = False  # what it emits waits
+                spout.collector.short_way = False  # its emits must wait
 
     def _close_short_way(self) -> None:
-        """Between turns whoever emits must wake the slot."""
+        """Between turns every emit must wake the slot, which the short way does not."""
         for collector in self._collectors:
             collector.short_way = False
 
     def running(self, thread: int) -> str | None:
-        """The task whose component is being called by a thread that turns the slot, or that has a bolt of its own."""
+        """The task whose component `thread` is calling, if it turns the slot or has a bolt of its own."""
         aside = self._aside.get(thread)
         task: Task | None = aside[0] if aside is not None else None
         if thread == self.slot_context.thread:
@@ -343,7 +334,7 @@ class Slot:
         return f"{task.component_id}:{task.task_id}" if task is not None else None
 
     def _poll_spouts(self, until: float) -> bool:
-        """Poll one spout after the other for one round, or until `until`; the next round begins with the next spout."""
+        """Poll the spouts in turn for one round, not after `until`. The next round begins with the next spout."""
         emitted = 0
         if self.quiescing and all(map(_takes_part, self.spouts)):
             return False
@@ -362,13 +353,13 @@ class Slot:
         return emitted > 0
 
     def _fit_round(self, executed: int) -> None:
-        """Size the next round by how many tuples were executed for those that the spouts emitted."""
+        """Size the next round by the number of executions that the last one caused."""
         wanted = max(ROUND_TUPLES, min(MOST_ROUND_TUPLES, ROUND_TUPLES_PER_BOLT * len(self.bolts)))
         polls = wanted * self._round_emitted // max(1, executed)
         self._round_polls = min(MOST_ROUND_POLLS, max(SPOUT_POLLS, polls))
 
     def _run_bolts(self, until: float) -> int:
-        """Run the bolts until their queues are empty, or until `until`; how many tuples were executed."""
+        """Run the bolts until their queues are empty, not after `until`; return the number of executed tuples."""
         executed = 0
         slot_context = self.slot_context
         slot_context.now = self.clock.monotonic()
@@ -385,14 +376,14 @@ class Slot:
         return executed
 
     def set_aside(self, task: BoltTask, thread: int, wake: Callable[[], None]) -> None:
-        """Leave a bolt to a thread of its own, which is woken when there is something to execute."""
+        """Give a bolt a thread of its own; `wake` is called when the bolt has tuples to execute."""
         self._turned = [other for other in self._turned if other is not task]
         self._aside = {**self._aside, thread: (task, wake)}
         task.is_apart = True
         task.wake_apart = wake
 
     def bring_back(self, task: BoltTask) -> None:
-        """Run a bolt in turns again; its own thread has left it."""
+        """Run a bolt in turns again, after its own thread has left it."""
         self._aside = {thread: aside for thread, aside in self._aside.items() if aside[0] is not task}
         task.wake_apart = None
         while task.calls:
@@ -401,32 +392,32 @@ class Slot:
         self._turned = [other for other in self.bolts if other not in apart]
 
     def note_end_aside(self, task: BoltTask) -> None:
-        """A bolt that was set aside has executed a batch: there may be room again for what has come for it."""
+        """A bolt with a thread of its own has executed a batch: wake the slot if the bolt has a backlog."""
         if not task.can_run() and self.arrivals.has_backlog_for(task):
             self.slot_context.wake()
 
     def is_at_work(self) -> bool:
-        """Whether there is something that shows in no count yet: frames to be taken, or the work of other threads."""
+        """Whether there is work that shows in no count yet: frames to be taken, or calls of other threads."""
         is_apart = any(task.is_apart or task.has_deferred() for task in self.bolts)
         return is_apart or self.outbox.has_frames() or self.slot_context.has_posted() or bool(self.slot_context.put_off)
 
     def work_done(self) -> int:
-        """How many tuples the spouts have emitted and the bolts have executed."""
+        """The number of emits of the spouts plus the number of executes of the bolts."""
         return sum(task.collector.emits for task in self.spouts) + sum(task.stats.executed for task in self.bolts)
 
     def on_wake(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when another thread has given the slot something to do."""
+        """Call `wake` from then on whenever another thread gives the slot work."""
         self.slot_context.wake = wake
 
     def before_calls(self, tell: Callable[[Task, Tuple | None], str | None] | None) -> None:
-        """Have `tell` called before each `open`, `prepare` and `execute`, and before a spout is called; or None.
+        """Call `tell` before each `open`, `prepare` and `execute`, and before each poll; None ends that.
 
-        Where it says why not, a tuple is not executed, and fails; or is put off, if it says `LATER`.
+        If it returns a reason, the tuple is not executed and fails. If it returns `LATER`, the tuple is put off.
         """
         self.slot_context.before = tell
 
     def bring_forward(self) -> None:
-        """Queue what was put off."""
+        """Queue the tuples that were put off."""
         put_off, self.slot_context.put_off = self.slot_context.put_off, []
         for task, tup in put_off:
             task.inbox.append(tup)
@@ -434,7 +425,7 @@ class Slot:
     # Ending.
 
     def close(self) -> None:
-        """Close every component, spouts first; what their `close` and `cleanup` raise is reported."""
+        """Close every component, spouts first. Exceptions of `close` and `cleanup` are reported."""
         self.is_open = False
         self.slot_context.thread = get_ident()
         self.slot_context.timers.clear()
@@ -442,17 +433,12 @@ class Slot:
             spout.set_active(False)
         for task in [*self.spouts, *self.bolts]:
             task.close()
-        self.slot_context.close()
-        self._shut_hooks()
+        self._end()
 
-    def _shut_hooks(self) -> None:
+    def _end(self) -> None:
+        self.slot_context.close()
         self.slot_context.running = None
-        for hook in self._hooks:
-            try:
-                hook.shutdown()
-            except BaseException:  # SystemExit and the like of user code are failures, never an end
-                log.exception("shutdown of the worker hook %s", type(hook).__name__)
-        self._hooks.clear()
+        self._hooks.shut_down()
 
 
 def _takes_part(spout: SpoutTask) -> bool:

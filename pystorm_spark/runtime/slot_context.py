@@ -1,4 +1,4 @@
-"""Internal. SlotContext: what the tasks of one slot share, and the calls that other threads have posted to it."""
+"""Internal. SlotContext: shared by the tasks of one slot. It also queues the calls that other threads post."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pystorm_spark.runtime.task import Task
 
 
-HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # of the interpreter: the short way relies on it
-LATER = "later"  # why a tuple is not executed now
+HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # the short way needs the interpreter's lock
+LATER = "later"  # a `before` callback returns it to put a tuple off
 
 
 @laid_out
 class SlotContext:
-    """What the tasks of one slot share: clock, outbox, codec, and the calls that other threads have posted."""
+    """Shared by the tasks of one slot: clock, outbox, codec, and the calls that other threads have posted."""
 
     __slots__ = (
         "_beginnings",
@@ -59,34 +59,34 @@ class SlotContext:
         self.outbox = outbox
         self.codec = codec
         self.thread = get_ident()  # the thread that turns the slot
-        self.inside = 0  # how many calls that only that thread may make are being made
+        self.inside = 0  # calls in progress that only that thread may make
         self.executing: BoltTask | None = None  # the bolt whose batch is being executed
         self.running: Task | None = None  # whose component is being called
-        self.now = 0.0  # when the last look at the clock was taken between two bolts
+        self.now = 0.0  # the last reading of the clock between two bolts
         self.wake: Callable[[], None] = lambda: None
         self.before: Callable[[Task, Tuple | None], str | None] | None = None  # see `Slot.before_calls`
         self.timers = TaskTimers()  # of user code
         self.with_transactions: frozenset[int] = frozenset()  # tasks, of all slots, of bolts with state
         self.write_letter: Callable[[str, str], None] = _no_letters  # a line of a component, durably
-        self.put_off: list[tuple[BoltTask, Tuple]] = []  # queued tuples that wait, see `Slot.before_calls`
+        self.put_off: list[tuple[BoltTask, Tuple]] = []  # tuples put off, see `Slot.before_calls`
         self.lock = Lock()  # held by other threads while they route and post
-        self.quiescing = False  # until a commit: nothing new shall begin
+        self.quiescing = False  # until a commit: no tree begins
         self.deferring = False  # until a commit: timers and ticks of bolts with state wait
-        self.rollbacks = 0  # how often all that was not committed was undone, with exactly-once
+        self.rollbacks = 0  # with exactly-once: how often uncommitted work was rolled back
         self._posted: deque[Callable[[], None]] = deque()
-        self._beginnings: deque[Callable[[], None]] = deque()  # posted, too, and kept while the slot rests
+        self._beginnings: deque[Callable[[], None]] = deque()  # posted calls that begin trees
         self._pool: Executor | None = None
 
     def enter(self) -> bool:
-        """Whether this is the slot's own thread; until it leaves again no other one takes the slot over."""
-        self.inside += 1  # first, so that nobody comes between the look and what relies on it
+        """Whether this is the slot's own thread. If so, no other thread takes the slot over until `leave`."""
+        self.inside += 1  # before the check: after it another thread must not take over
         if get_ident() == self.thread:
             return True
         self.inside -= 1
         return False
 
     def leave(self) -> None:
-        """What was entered is done."""
+        """End what `enter` began."""
         self.inside -= 1
 
     def shared_executor(self, threads: int) -> Executor:
@@ -96,13 +96,13 @@ class SlotContext:
         return self._pool
 
     def close(self) -> None:
-        """End the pool: what it has begun it ends, what waits in it is dropped, and no thread of it is left."""
+        """Shut the pool down: calls that run are completed, queued calls are cancelled, and its threads end."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         self.abandon()
 
     def abandon(self) -> None:
-        """Drop what is posted from now on: nobody turns the slot any more, and threads may go on for ever."""
+        """Drop all posted calls from now on: the slot is not turned any more, but user threads may go on posting."""
         self._posted, self._beginnings = deque(maxlen=0), deque(maxlen=0)
 
     def post(self, call: Callable[[], None]) -> None:
@@ -111,7 +111,7 @@ class SlotContext:
         self.wake()
 
     def post_beginning(self, call: Callable[[], None]) -> None:
-        """The same for a call that begins a tree, which waits while the slot rests."""
+        """Post a call that begins a tree; it waits while the slot is quiescing."""
         self._beginnings.append(call)
         self.wake()
 
@@ -119,7 +119,7 @@ class SlotContext:
         return bool(self._posted or self._beginnings)
 
     def run_posted(self) -> bool:
-        """Make the posted calls; whether there were any."""
+        """Make the posted calls; return whether there were any."""
         ran = _run_all(self._posted)
         if not self.quiescing:
             ran |= _run_all(self._beginnings)
@@ -131,9 +131,9 @@ def _no_letters(component: str, line: str) -> None:
 
 
 def _run_all(calls: deque[Callable[[], None]]) -> bool:
-    """Make the calls that are there now: threads that post without a pause must not keep the slot for ever."""
+    """Make the calls queued now. Calls posted meanwhile wait, so that threads cannot keep the slot busy for ever."""
     waiting = len(calls)
     for _ in range(waiting):
-        if calls:  # one of them may have made the others
+        if calls:  # a call may itself run the queue
             calls.popleft()()
     return waiting > 0

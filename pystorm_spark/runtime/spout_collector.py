@@ -1,4 +1,4 @@
-"""Internal. SpoutCollector: a spout's way out. `emit` begins a tuple tree."""
+"""Internal. SpoutCollector: the collector of one spout task. `emit` begins a tuple tree."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class SpoutCollector(SpoutOutputCollector):
         self._slot_context = task.slot_context
         self.routes = task.user_routes  # for the compiled core
         self.default: Route | None = None  # the route of the default stream
-        self.short_way = False  # whether `emit` may take it: during a turn, unless hooks or posted calls forbid
-        self.posted = 0  # calls of other threads that the slot's own thread has not yet made, and of its own
-        self.kept = 0  # those of its own: what it emits while the slot rests
+        self.short_way = False  # whether `emit` may use it: during a turn, without hooks or posted calls
+        self.posted = 0  # posted calls that the slot's thread has not yet made
+        self.kept = 0  # those posted by the slot's own thread: emits while the slot is quiescing
         self.watched = task.debug
         self.emits = 0
-        self.now = 0.0  # of the current turn or poll: one look at the clock for many emits
-        self.bucket = task.pending.newest  # where new roots are pending
-        self.why = ""  # the message that the spout is being told of has failed
+        self.now = 0.0  # read once per turn or poll, for many emits
+        self.bucket = task.pending.newest  # the newest bucket of pending roots
+        self.why = ""  # why the message failed whose `fail` is being called
         self.tracking: bool = task.conf["topology.acker.executors"] != 0
-        # With exactly-once some messages are not to be executed.
+        # With exactly-once, messages that are already committed are not executed.
         self._plainly = self.tracking and (task.uncommitted is None or task.uncommitted.looked_up is None)
 
     @compiled
@@ -93,7 +93,7 @@ class SpoutCollector(SpoutOutputCollector):
             tup.values = values
             tup._origin = route.origin
             tup._tree = root
-            root.bucket = bucket = self.bucket  # only now: a rotation in between would cut its timeout short
+            root.bucket = bucket = self.bucket  # read now: a rotation after an earlier read would shorten its timeout
             bucket[root] = None  # before anybody can see the tuple
             port.append(tup)
             route.emitted += 1
@@ -102,7 +102,7 @@ class SpoutCollector(SpoutOutputCollector):
         return self._emit_picked(route, port, values, message_id)
 
     def _emit_picked(self, route: Route, port: Port | None, values: list[Any], message_id: Any) -> list[int]:
-        """Emit to a port that is not plain, or to all that the route chooses, or without tracking."""
+        """Emit to a port in another slot, to several ports, or without tracking."""
         if get_ident() != self._slot_context.thread:
             return self._emit_unusual(route.origin.stream, values, message_id)
         self.emits += 1
@@ -141,18 +141,18 @@ class SpoutCollector(SpoutOutputCollector):
         self.short_way = False
 
     def _is_new(self, message_id: Any) -> bool:
-        """Whether to execute a message as any other; not from another thread, which may not see that the slot rests."""
+        """Whether a message was never emitted before. False in other threads, which may miss that the slot quiesces."""
         if not self.tracking or get_ident() != self._slot_context.thread:
             return False
         return self._task.uncommitted is not None and self._task.uncommitted.is_new(message_id)
 
     def _emit_unusual(self, stream: str, values: Any, message_id: Any, task_id: Any = MISSING) -> list[int]:
-        """Emit with hooks, from another thread, to one task, or while the slot rests."""
+        """Emit with hooks, from another thread, to one task, or while the slot is quiescing."""
         route, values = self._task.checked(stream, values)
         with self._slot_context.lock:
             ports = route.choose(values) if task_id is MISSING else [route.port_for_direct(task_id)]
         out_tasks = [port.task_id for port in ports]
-        row = self._task.row_for(route, ports, values)  # here, because it may raise
+        row = self._task.row_for(route, ports, values)  # before it is posted, because it may raise
 
         def launch() -> None:
             self.emits += 1
@@ -162,17 +162,16 @@ class SpoutCollector(SpoutOutputCollector):
 
         if get_ident() != self._slot_context.thread:
             self._post(launch, "emit of another thread")
-        elif self._task.takes_part and (
-            self._slot_context.quiescing or self.kept
-        ):  # of `activate`, `deactivate` and the like: a tree would begin
+        elif self._task.takes_part and (self._slot_context.quiescing or self.kept):
+            # From `activate`, `ack` and the like: no tree may begin now.
             self.kept += 1
-            self._post(launch, "emit while the slot rests", kept=1)
+            self._post(launch, "emit while the slot is quiescing", kept=1)
         else:
             launch()
         return out_tasks
 
     def _post(self, launch: Callable[[], None], what: str, kept: int = 0) -> None:
-        """Have the slot's own thread `launch` a tuple when it does not rest."""
+        """Have the slot's own thread `launch` a tuple once the slot is not quiescing."""
 
         def launch_posted() -> None:
             self._task.guard(launch, what)
@@ -195,13 +194,13 @@ def emit_numbered(
     first: int,
     refused: Callable[[Any, list[Any], BaseException], None],
 ) -> None:
-    """Emit `rows`; the message id of each is `where` with a number behind it, from `first` on.
+    """Emit `rows` with the message ids `(*where, first)`, `(*where, first + 1)` and so on.
 
-    What cannot be emitted is handed to `refused`: the message id, the row, and what was raised.
+    A row that cannot be emitted is passed to `refused`, with its message id and the exception.
     """
     for number, row in enumerate(rows, first):
         message_id = (*where, number)
         try:
             collector.emit(row, message_id=message_id)
-        except BaseException as exc:  # of a grouping of the user's own, whatever it is
+        except BaseException as exc:  # a custom grouping may raise anything
             refused(message_id, row, exc)

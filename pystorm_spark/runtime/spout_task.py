@@ -1,4 +1,4 @@
-"""Internal. SpoutTask: polls one spout, holds its pending roots, and hands back ack and fail: the circle's two ends."""
+"""Internal. SpoutTask: polls one spout, tracks its pending roots, and calls its `ack` and `fail`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from pystorm_spark.topology.hooks import SpoutAckInfo, SpoutFailInfo
 
 log = logging.getLogger(__name__)
 
-EMPTY_CALLS = 3  # in a row end a poll
-FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to the longest
+EMPTY_CALLS = 3  # so many calls in a row without an emit end a poll
+FIRST_PAUSE_SECS = 0.1  # after an exception in next_tuple; doubles up to LONGEST_PAUSE_SECS
 LONGEST_PAUSE_SECS = 5.0
-BURST_SECS = 0.001  # between two looks at the clock, as far as the last ones tell
-MAX_BURST = 256  # calls of next_tuple between two looks at the clock
+BURST_SECS = 0.001  # aimed at between two readings of the clock
+MAX_BURST = 256  # calls of next_tuple between two readings of the clock
 
 
 @laid_out
@@ -62,7 +62,7 @@ class SpoutTask(Task):
     ) -> None:
         super().__init__(task_id, component_id, conf, slot_context)
         self.spout = spout
-        self.uncommitted = uncommitted  # where acks wait for commits
+        self.uncommitted = uncommitted  # outcomes that wait for a commit; None: no commits
         self.pending: RotatingMap[Root, None] = RotatingMap(2)
         self.collector: SpoutCollector = SpoutCollector(self)
         limit: int = conf["topology.max.spout.pending"] or (sys.maxsize if uncommitted is None else MOST_UNCOMMITTED)
@@ -73,8 +73,8 @@ class SpoutTask(Task):
         self._draw = rng.getrandbits
         self._ledger = AckLedger()
         self._left: dict[int, Root] = {}  # {root id: root whose tree has left the slot}
-        self.acked: list[Root] = []  # complete, the spout not yet told
-        self._failed: list[Root] = []  # failed or timed out, the spout not yet told
+        self.acked: list[Root] = []  # complete; `ack` not yet called
+        self._failed: list[Root] = []  # failed or timed out; `fail` not yet called
         self._paused_until = 0.0
         self._pause_secs = 0.0
         self._active = False
@@ -118,7 +118,7 @@ class SpoutTask(Task):
     # Emitting.
 
     def poll(self, most: int, until: float) -> int:
-        """Call `next_tuple` up to `most` times until `until`; how many tuples were emitted."""
+        """Call `next_tuple` up to `most` times, not after `until`; return the number of emitted tuples."""
         collector = self.collector
         collector.now = self.clock.monotonic()
         if not self._active or collector.now < self._paused_until:
@@ -126,12 +126,12 @@ class SpoutTask(Task):
         self.slot_context.running = self
         before = collector.emits
         newest = self.pending.newest
-        room = self._pending_limit.size - (len(self.pending) - len(newest))
+        limit = self._pending_limit.size - (len(self.pending) - len(newest))  # for the newest bucket alone
         if self.uncommitted is not None:
-            room -= len(self.uncommitted)
+            limit -= len(self.uncommitted)
         empty = 0
-        while most > 0 and empty < EMPTY_CALLS and len(newest) < room and collector.now < until:
-            burst = min(most, self._burst, room - len(newest))
+        while most > 0 and empty < EMPTY_CALLS and len(newest) < limit and collector.now < until:
+            burst = min(most, self._burst, limit - len(newest))
             try:
                 empty = 0 if self._next_tuples(burst) else empty + 1
             except BaseException as exc:
@@ -146,13 +146,13 @@ class SpoutTask(Task):
         return collector.emits - before
 
     def _call_next_tuple(self, most: int) -> bool:
-        """Call `next_tuple` up to `most` times; whether the last call has emitted anything."""
+        """Call `next_tuple` up to `most` times; return whether the last call emitted anything."""
         next_tuple, collector = self.spout.next_tuple, self.collector
         emits = collector.emits
         for _ in range(most):
             next_tuple()
             emits += 1
-            if collector.emits != emits:  # none, or several at once: is there still room?
+            if collector.emits != emits:  # no emit, or several: check the limit again
                 break
         return collector.emits >= emits
 
@@ -161,11 +161,11 @@ class SpoutTask(Task):
         return self._active and before == self._idle_emits
 
     def wants_commit(self) -> bool:
-        """Whether so much waits for a commit that there will soon be no room for more."""
+        """Whether outcomes that wait for a commit take half of the pending limit or more."""
         return self.uncommitted is not None and 2 * len(self.uncommitted) >= self._pending_limit.size
 
     def next_poll(self) -> float:
-        """When the spout may be called again, if an exception has paused it; else 0."""
+        """When a spout that an exception paused may be called again; otherwise 0."""
         return self._paused_until
 
     def _pause(self, exc: BaseException) -> None:
@@ -174,7 +174,7 @@ class SpoutTask(Task):
         self.report(exc, what=f"next_tuple, called again in {self._pause_secs:g} s")
 
     def launch(self, route: Route, ports: Ports, values: list[Any], message_id: Any, row: bytes | None = None) -> None:
-        """Send a new tuple on its way, tracked if it has an id; `row` if it is packed already."""
+        """Emit a new tuple, tracked if it has a message id. `row` is its packed form, if known."""
         row = row or self.row_for(route, ports, values)
         route.emitted += 1
         route.extra += len(ports) - 1
@@ -191,7 +191,7 @@ class SpoutTask(Task):
             root = new_root(self, message_id, self.collector.now, self.pending.newest)
             if self.uncommitted is not None and self.uncommitted.settles(root, values):
                 return
-            self.pending.newest[root] = None  # before anybody can see a tuple of it
+            self.pending.newest[root] = None  # before any thread can see a tuple of it
             try:
                 self.deliver(route, ports, values, root, row)
             except BaseException:
@@ -213,15 +213,15 @@ class SpoutTask(Task):
 
     @compiled
     def track(self, root: Root) -> None:
-        """Give `root` its id and, while it is pending, a place in the ledger: a tuple of its tree leaves the slot.
+        """Give `root` its id, and an entry in the ledger while it is pending: a tuple of its tree leaves the slot.
 
-        Any thread may ask for the id of a tuple's root, also while another one does.
+        Any threads may call it at the same time, since user code may ask for the id of a tuple's root.
         """
         root_id = self._draw(64)
-        here = self.slot_context.outbox.edge_id()  # stands for all that is still in this slot
+        here = self.slot_context.outbox.edge_id()  # the edge that stands for the tuples still in this slot
         while not root_id or root_id in self._left:
-            root_id = (root_id + 1) % (1 << 64)  # not drawn again: that would not end with a stuck source of chance
-        if root.root_id:  # another thread was first; from here to the last change there is no call
+            root_id = (root_id + 1) % (1 << 64)  # no second draw: a broken random source would loop for ever
+        if root.root_id:  # another thread was first; no call until the last change
             return
         root.root_id = root_id
         root.edge = here
@@ -234,14 +234,14 @@ class SpoutTask(Task):
             self.slot_context.post(lambda: self._begin(root_id, here))
 
     def _begin(self, root_id: int, here: int) -> None:
-        """The ledger hears of a root that another thread has given its id; parts may have been acked before."""
+        """Enter a root into the ledger to which another thread gave its id; acks may have come first."""
         outcome = self._ledger.init(root_id, here, self.task_id) if root_id in self._left else None
         if outcome is not None:
             self._end(outcome)
 
     @compiled
     def subtree_acked(self, root_id: int, edges: int) -> None:
-        """A part of a tree has drained, here or elsewhere."""
+        """A subtree has drained, in this slot or another one."""
         if root_id in self._left:
             outcome = self._ledger.ack(root_id, edges)
             if outcome is not None:
@@ -264,14 +264,14 @@ class SpoutTask(Task):
     # Outcomes.
 
     def settle(self, root: Root, acked: bool, why: str = "") -> None:
-        """`root` is acked or failed; the first word counts. The spout is told in its own time."""
+        """Mark `root` as acked or failed; only the first call counts. `tell_outcomes` calls the spout later."""
         if root.bucket is not None:
             self._withdraw(root)
             root.why = why
             (self.acked if acked else self._failed).append(root)
 
     def _withdraw(self, root: Root) -> None:
-        """`root` is pending no more."""
+        """Remove `root` from the pending ones."""
         assert root.bucket is not None
         del root.bucket[root]
         self._close(root)
@@ -294,11 +294,11 @@ class SpoutTask(Task):
             self._ledger.reset_timeout(root.root_id)
 
     def rotate(self) -> None:
-        """A message timeout has passed: what was pending before the last one fails."""
+        """A message timeout has passed: fail the roots that were pending before the last rotation."""
         expired, now = self.pending.rotate(), self.clock.monotonic()
         if expired and self._pending_limit.adapts:
-            under_way = len(expired) + len(self.pending) + len(self.uncommitted or ())
-            self._pending_limit.narrow(under_way, f"{self.component_id}:{self.task_id}")
+            pending = len(expired) + len(self.pending) + len(self.uncommitted or ())
+            self._pending_limit.narrow(pending, f"{self.component_id}:{self.task_id}")
         for root in expired:
             self._close(root)
             root.why = self._pending_limit.why_timed_out(root.emitted_at, now)
@@ -307,7 +307,7 @@ class SpoutTask(Task):
         self._ledger.rotate()
 
     def forget_pending(self) -> None:
-        """What is pending is of no interest any more: the spout hears nothing of it."""
+        """Drop all pending roots; the spout gets neither `ack` nor `fail` for them."""
         self.acked, self._failed = [], []
         for root in list(self.pending):
             self.settle(root, acked=True)
@@ -316,7 +316,7 @@ class SpoutTask(Task):
             self.uncommitted.rollback()
 
     def fail_pending(self) -> None:
-        """Fail every pending root now, and all that waits for a commit: what was in flight is lost."""
+        """Fail every pending root and every uncommitted outcome now: tuples in flight are lost."""
         self.tell_outcomes()
         if self.position is not None:
             self.forget_pending()
@@ -324,14 +324,14 @@ class SpoutTask(Task):
             return
         for root in list(self.pending):
             self.settle(root, acked=False, why=IN_FLIGHT)
-        if self.uncommitted is not None:  # these did not fail by themselves
+        if self.uncommitted is not None:  # these were rolled back, which does not count as their failure
             failed = self.uncommitted.rollback()
             failed.add(Outcomes.failed(self._failed))
             self._failed = []
             self.tell_failed(failed)
 
     def tell_outcomes(self) -> bool:
-        """Call `ack` and `fail` for what has been settled; whether there was anything."""
+        """Call `ack` and `fail` for the settled roots; return whether there were any."""
         if not self.acked and not self._failed:
             return False
         acked, self.acked = self.acked, []
@@ -347,7 +347,7 @@ class SpoutTask(Task):
         return True
 
     def tell_acked(self, acked: Outcomes) -> None:
-        """Call `ack` for these, and count them."""
+        """Call `ack` for these messages, and count them."""
         self.slot_context.running = self
         now = self.clock.monotonic()
         self.stats.acked += len(acked)
@@ -358,7 +358,7 @@ class SpoutTask(Task):
             self._tell_hooks(acked, now, True)
 
     def tell_failed(self, failed: Outcomes) -> None:
-        """Call `fail` for these, and count them."""
+        """Call `fail` for these messages, and count them."""
         self.slot_context.running = self
         self.stats.failed += len(failed)
         for message_id, self.collector.why in zip(failed.message_ids, failed.whys, strict=True):

@@ -1,4 +1,4 @@
-"""Internal. Task: what spout and bolt tasks share. Routes out, errors, hooks and metrics; the services of a context."""
+"""Internal. Task: the base of spout and bolt tasks. Routes, errors, hooks, metrics, and the services of a context."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from pystorm_spark.topology.tuple import Origin, Tree, Tuple, new_tuple
 
 log = logging.getLogger(__name__)
 
-MOST_SHOWN = 20_000  # letters of what is told of an error: errors are kept, and on Spark told again and again
+MOST_SHOWN = 20_000  # characters of an error: errors are kept, and Spark slots send them repeatedly
 TEXT_TYPES = frozenset({str, bytes})
 IDLE_CALL_SECS = 0.001  # between two calls of `idle`
-MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame has more than one row
+MOST_ROW_BYTES = 1 << 30  # Spark carries less than 2 GiB in one piece, and a frame may have several rows
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
 
@@ -56,14 +56,14 @@ class Task:
         self.slot_context = slot_context
         self.clock = slot_context.clock
         self.routes: dict[str, Route] = {}
-        self.user_routes: dict[str, Route] = {}  # those of the streams that the component declares
+        self.user_routes: dict[str, Route] = {}  # the routes of streams that the component declares
         self.stats = TaskStats()
         self.errors: deque[ErrorInfo] = deque(maxlen=ERRORS_KEPT)
         self.metrics = MetricRegistry()
         self.task_hooks: list[TaskHook] = []
         self.debug: bool = conf["topology.debug"]
         self.context: TopologyContext
-        self.collector: Any  # of the kind that the component gets
+        self.collector: Any  # a SpoutCollector or a BoltCollector
         self.idle: Callable[[], object] | None = None  # the component's own, if it is defined
         self._idle_again = 0.0
         self._opening = False
@@ -78,7 +78,7 @@ class Task:
         return self.metrics.register(name, metric, bucket_secs, self.clock.monotonic())
 
     def register_builtin_metrics(self, bucket_secs: float) -> None:
-        """Have what the engine counts handed to the metrics consumers, too."""
+        """Register the counts of the engine as metrics."""
         metrics = builtin_metrics(
             isinstance(self.collector, SpoutOutputCollector),
             self.counted,
@@ -119,13 +119,13 @@ class Task:
     # Start and end.
 
     def connect(self, routes: Mapping[str, Route]) -> None:
-        """Take the routes of the component's streams, those of the system included."""
+        """Take the routes of the component's streams, including system streams."""
         self.routes.update(routes)
         self.user_routes.update((id_, route) for id_, route in routes.items() if not id_.startswith("__"))
         self.collector.default = routes.get(DEFAULT_STREAM)
 
     def start(self, prepare: Callable[[], None]) -> None:
-        """Run the component's own `open` or `prepare`; only then may metrics be registered."""
+        """Call the component's own `open` or `prepare`. Metrics may be registered only during this call."""
         self._opening = True
         self.slot_context.running = self
         try:
@@ -137,7 +137,7 @@ class Task:
         self.idle = defined(self.component(), "idle", 0)
 
     def end(self, close: Callable[[], None], name: str) -> None:
-        """Run the hooks' `cleanup` and the component's own `close` or `cleanup`; what they raise is reported."""
+        """Call the hooks' `cleanup`, then the component's `close` or `cleanup`. Their exceptions are reported."""
         self.slot_context.running = self
         for hook in self.task_hooks:
             self.guard(hook.cleanup, "cleanup of a hook")
@@ -152,7 +152,7 @@ class Task:
         raise NotImplementedError
 
     def starting(self) -> str:
-        """Which of the component's methods `open` has come to."""
+        """The name of the component's method that `open` is calling."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class Task:
         raise NotImplementedError
 
     def watch(self) -> None:
-        """Hooks have been added, or debugging is on: emits and acks must be told."""
+        """Report emits and acks from now on: there are hooks, or debugging is on."""
         raise NotImplementedError
 
     def make_call(self, call: Callable[[], object], what: str) -> None:
@@ -198,7 +198,7 @@ class Task:
     # Errors.
 
     def guard(self, call: Callable[..., Any], name: str, *args: Any) -> None:
-        """Make a call into user code whose failure must not hurt anything else, maybe in the middle of another one."""
+        """Call user code and report what it raises. The call may come in the middle of another one."""
         slot_context = self.slot_context
         before = slot_context.running
         if get_ident() == slot_context.thread:
@@ -211,7 +211,7 @@ class Task:
             slot_context.running = before
 
     def report(self, error: BaseException, tup: Tuple | None = None, what: str = "") -> None:
-        """Keep `error` for the topology's status, and log it; too many log lines are throttled."""
+        """Keep `error` for the topology's status, and log it unless too many were logged recently."""
         trace = _shortened("".join(traceback.format_exception(type(error), error, user_frames(error))))
         text = _shortened("".join(traceback.format_exception_only(type(error), error)).strip())
         input_shown = _shortened(repr(tup)) if tup is not None else ""
@@ -221,11 +221,11 @@ class Task:
             log.error("%s:%d %s%s\n%s", self.component_id, self.task_id, what or "reported", on, trace)
 
     def report_metric(self, name: str, error: BaseException) -> None:
-        """A metric could not be read."""
+        """Report that a metric could not be read."""
         self.report(error, what=f"get_value_and_reset of metric {name!r}")
 
     def throttled(self) -> bool:
-        """Whether this interval has had its share of reports."""
+        """Count a report; return whether this interval has had its share of them."""
         now = self.clock.monotonic()
         if now >= self._throttle_until:
             self._throttle_until = now + self.conf["topology.error.throttle.interval.secs"]
@@ -234,7 +234,7 @@ class Task:
         return bool(self._throttled > self.conf["topology.max.error.report.per.interval"])
 
     def report_from_user(self, error: BaseException, tup: Tuple | None = None) -> None:
-        """`collector.report_error`: throttled as in Storm."""
+        """Report an error for `collector.report_error`, throttled as in Storm."""
         if not isinstance(error, BaseException):
             error = StormError(f"report_error got {shown(error)}; give it an exception")
         if not self.throttled():
@@ -269,7 +269,7 @@ class Task:
 
     @compiled
     def send(self, route: Route, buffer: TupleBuffer, values: list[Any], tree: Tree) -> None:
-        """Put `values` on the way to one task in another slot: `deliver` for the commonest case."""
+        """Send `values` to one task in another slot: `deliver` for the most common case."""
         for value in values:
             kind = type(value)
             if kind not in ATOMS or (kind in TEXT_TYPES and len(value) > LARGE_BYTES):
@@ -284,15 +284,15 @@ class Task:
         self.slot_context.outbox.send(buffer, row, tree)
 
     def deliver(self, route: Route, ports: Ports, values: list[Any], tree: Tree, row: bytes | None = None) -> None:
-        """Put `values` on the way to every port, each a new tuple of `tree`; `row` if they are packed already.
+        """Send `values` to every port, each as a new tuple of `tree`. `row` is their packed form, if known.
 
-        The caller holds a place in `tree`, for another thread may ack a tuple while the next port is served.
+        The caller has counted its emit in `tree`: another thread may ack a tuple while the next port is served.
         """
         row = row or self.row_for(route, ports, values)
         for port in ports:
             if port.put is not None:
                 tup = new_tuple(values, route.origin, tree)
-                tree.unsettled += 1  # before anybody can see the tuple
+                tree.unsettled += 1  # before any thread can see the tuple
                 port.put(tup)
             else:
                 assert port.buffer is not None
@@ -300,7 +300,7 @@ class Task:
                 self.slot_context.outbox.send(port.buffer, row, tree)
 
     def row_for(self, route: Route, ports: Ports, values: list[Any]) -> bytes | None:
-        """`values` packed for the ports to other slots, if there are any: what cannot be packed is sent to nobody."""
+        """`values` packed, if a port leads to another slot. It raises before any port has got the tuple."""
         for port in ports:
             if port.append is None:
                 return self.packed(route.origin, values)
@@ -322,13 +322,13 @@ class Task:
             field = origin.fields[sizes.index(max(sizes))]
             raise SerializationError(
                 f"component {origin.component!r} emits on stream {origin.stream!r} a tuple of {len(row):,} bytes, most "
-                f"of them in field {field!r}; between slots a tuple can have {MOST_ROW_BYTES:,}: emit it in parts, or "
-                "emit where it is to be found"
+                f"of them in field {field!r}; between slots a tuple may have {MOST_ROW_BYTES:,}: split it, or emit a "
+                "reference to the data instead"
             )
         return row
 
     def tell_emit(self, route: Route, values: list[Any], out_tasks: list[int]) -> None:
-        """Tell the log and the hooks of an emit."""
+        """Report an emit to the log and the hooks."""
         if self.debug:
             log.info(
                 "%s:%d emits [%s] on %s to %s",
@@ -343,7 +343,7 @@ class Task:
             self.guard(hook.emit, "emit of a hook", info)
 
     def counted(self) -> TaskStats:
-        """The stats with what the routes have counted."""
+        """The stats, including the counts of the routes."""
         user_routes = self.user_routes.values()
         self.stats.emitted = sum(route.emitted for route in user_routes)
         self.stats.transferred = sum(route.emitted + route.extra for route in user_routes)
@@ -357,7 +357,7 @@ def defined(component: Any, method: str, arguments: int) -> Any:
 
 
 def user_frames(error: BaseException) -> Any:
-    """The traceback from the first frame that is not ours: the user's own code comes first."""
+    """The traceback from the first frame of user code."""
     found = error.__traceback__
     while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         found = found.tb_next
@@ -368,4 +368,4 @@ def _shortened(text: str) -> str:
     left_out = len(text) - MOST_SHOWN
     if left_out <= 0:
         return text
-    return f"{text[: MOST_SHOWN // 2]} … {left_out} letters are left out … {text[-MOST_SHOWN // 2 :]}"
+    return f"{text[: MOST_SHOWN // 2]} … {left_out} characters left out … {text[-MOST_SHOWN // 2 :]}"

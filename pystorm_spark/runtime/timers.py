@@ -1,4 +1,4 @@
-"""Internal. Timers: what a slot does every so many seconds, by a clock that is passed in.
+"""Internal. Timers: calls that a slot makes periodically, by a clock that is passed in.
 
 Due times are computed from the first one, and never added up: the twentieth of 0.05 s is at 1 s exactly.
 """
@@ -12,7 +12,7 @@ DIGITS = 9  # of seconds: times that are equal to a nanosecond are equal
 
 
 class Timer:
-    """Something to do every `period` seconds."""
+    """A call to make every `period` seconds."""
 
     __slots__ = ("_began", "_times", "due", "fire", "period")
 
@@ -50,7 +50,7 @@ class Timers:
         return timer
 
     def run(self, now: float) -> None:
-        """Fire what is due. A slot that was held up does not make up for what it missed."""
+        """Fire the timers that are due, each once: periods that a slow slot missed are skipped."""
         for timer in self._timers:
             if timer.due <= now:
                 timer.advance(now)

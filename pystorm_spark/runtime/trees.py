@@ -1,18 +1,18 @@
-"""Internal. The kinds of `Tree`: the part of a tuple tree that lives in one slot.
+"""Internal. The kinds of `Tree`: the subtree of a tuple tree that lives in one slot.
 
-Inside a slot the tuples of a tree are counted (`open`), which costs neither a random id nor a look-up. Only what leaves
-the slot gets edge ids: a part keeps the XOR of the ids it came in along and of those it sent out along, and sends that
-one value home to the root's ledger when it has drained.
+Inside a slot the tuples of a tree are counted (`unsettled`), which needs no random id and no lookup. Only tuples that
+leave the slot get edge ids. A subtree keeps the XOR of the ids of its incoming and outgoing edges, and sends that one
+value home to the root's ledger when it has drained.
 
-    Root       a tree that began here: emitted by a spout task of this slot
-    Branch     a part of a tree that came in a frame
-    Joint      tuples anchored to several trees at once; one place in each of them
-    Tick       a tick tuple, which belongs to no tree and is not counted
-    RolledBack  tuples that a bolt has held across a rollback
+    Root        a tree that began here: a spout task of this slot emitted its root
+    Branch      a subtree that came in frames
+    Joint       tuples anchored to several trees at once; counts as one tuple in each of them
+    Tick        a tick tuple, which belongs to no tree and is not counted
+    RolledBack  tuples that a bolt held across a rollback
 
-Several threads may open and close places. A place is counted before any other thread can see its tuple, and an emit
-holds one until all its targets are served, so only the last one to close brings `open` to zero. Only the slot's own
-thread calls `drained`, maybe later: a frame may have brought more tuples of a `Branch` by then.
+Several threads may change the count. A tuple is counted before any other thread can see it, and an emit counts as one
+more until all its targets are served. So the count reaches zero only when every tuple is settled. Only the slot's own
+thread calls `drained`, maybe later: by then a frame may have brought more tuples of a `Branch`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNTRACKED = NoTree()
 
 @laid_out
 class Travelling(Tree):
-    """A part that may send tuples to other slots, or came from one."""
+    """A subtree that may send tuples to other slots, or came from one."""
 
     __slots__ = ("edge", "root_id")
 
@@ -47,7 +47,7 @@ class Travelling(Tree):
         raise NotImplementedError
 
     def leave(self, edge: int) -> int:
-        """A tuple goes to another slot along `edge`; the id of the root."""
+        """Count a tuple that goes to another slot along `edge`; return the id of the root."""
         self.edge ^= edge
         return self.root_id
 
@@ -68,7 +68,7 @@ class Root(Travelling):
     message_id: Any
     emitted_at: float
     bucket: dict[Root, None] | None  # where it is pending; None once it is acked or failed
-    why: str  # it has failed
+    why: str  # the reason, once it has failed
 
     def home(self) -> int:
         return self.task.task_id
@@ -102,7 +102,7 @@ class Root(Travelling):
 
 
 def new_root(task: SpoutTask, message_id: Any, emitted_at: float, bucket: dict[Root, None]) -> Root:
-    """A root with one place, held by its emit; its `edge` is set when the first tuple leaves the slot."""
+    """A root that counts its emit as unsettled; its `edge` is set when the first tuple leaves the slot."""
     root = Root()
     root.unsettled = 1
     root.root_id = 0
@@ -115,7 +115,7 @@ def new_root(task: SpoutTask, message_id: Any, emitted_at: float, bucket: dict[R
 
 @laid_out
 class Branch(Travelling):
-    """The tuples of one tree that came to this slot from others, and what they became here."""
+    """The subtree of the tuples of one tree that came from other slots, and of their descendants here."""
 
     __slots__ = ("failed", "home_task", "outbox")
 
@@ -144,9 +144,9 @@ class Branch(Travelling):
 
 
 class Joint(Tree):
-    """Tuples anchored to several trees: holds one place in each until all of them are acked.
+    """Tuples anchored to several trees: it counts as one tuple in each of them until all are acked.
 
-    The parents must be open when it is made, and stay so until then: whoever makes it holds a place in each.
+    The parents must not be drained when it is made: the caller has counted its emit in each of them.
     """
 
     __slots__ = ("parents",)
@@ -176,7 +176,7 @@ class Joint(Tree):
 
 
 class Tick(Tree):
-    """A tick: it is counted as acked when it is settled, and taken out of that count, which is of user streams only."""
+    """The tree of one tick. `ack` counts it; `drained` takes it out again, as only user streams are counted."""
 
     __slots__ = ("collector",)
 
@@ -190,7 +190,7 @@ class Tick(Tree):
 
 @laid_out
 class RolledBack(NoTree):
-    """The tree of tuples that a bolt holds though theirs were taken back: what is emitted for them must not count."""
+    """The tree of tuples that a bolt still holds after a rollback; emits anchored to them are dropped."""
 
     __slots__ = ()
 
@@ -199,7 +199,7 @@ ROLLED_BACK = RolledBack()
 
 
 def release(trees: Iterable[Tree]) -> None:
-    """Close one place in each of `trees`; only the slot's own thread may do it, for it may drain them."""
+    """Count one tuple less in each of `trees`. Only the slot's own thread may call it, because they may drain."""
     for tree in trees:
         tree.unsettled -= 1
         if not tree.unsettled:
@@ -207,7 +207,7 @@ def release(trees: Iterable[Tree]) -> None:
 
 
 def join(trees: list[Tree]) -> Tree:
-    """The tree of a tuple anchored to tuples of `trees`: theirs, if it is one; a joint otherwise."""
+    """The tree of a tuple anchored to tuples of `trees`: their common tree, or else a joint."""
     members = tuple(dict.fromkeys(member for tree in trees for member in tree.members()))
     if not members:
         return UNTRACKED

@@ -1,4 +1,4 @@
-"""Internal. Wiring: makes the tasks of one slot, and connects them with one another and with those of other slots."""
+"""Internal. Wiring: makes the tasks of one slot, and connects them to each other and to tasks of other slots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pystorm_spark.topology.tuple import GlobalStreamId, Origin, Tuple
 
 
 class Wiring:
-    """The tasks of one slot, and the ways between them."""
+    """Makes the tasks of one slot, and the routes and ports that connect them."""
 
     def __init__(self, plan: Plan, number: int, slot_context: SlotContext, rng: random.Random) -> None:
         self._plan = plan
@@ -42,7 +42,7 @@ class Wiring:
         self._committed_ids: dict[str, CommittedIds | CommittedRows] = {}  # by spout
 
     def make_tasks(self, components: Mapping[str, bytes]) -> dict[int, Task]:
-        """The tasks of the slot by their ids, each with an instance of its own."""
+        """Make the tasks of the slot, each with its own instance; {task id: task}."""
         for task_id in self._plan.tasks_in(self._number):
             self._tasks[task_id] = self._make_task(task_id, components)
         return self._tasks
@@ -111,7 +111,7 @@ class Wiring:
             return Port(target, buffer=TupleBuffer(target, origin.task, origin.stream))
         assert isinstance(task, BoltTask)
         port = self._local_ports.get(target)
-        if port is None:  # all sources share it: with many tasks there would be too many for the processor's cache
+        if port is None:  # shared by all sources: one for each pair of tasks would not fit into the cache
             append = task.inbox.append
             put = self._serializing(append, task) if self._packs_all else append
             port = Port(target, put, is_plain=not self._packs_all)
@@ -127,7 +127,7 @@ class Wiring:
 
 
 def _prepared(chooser: Any, bolt_id: str, context: TopologyContext, source: GlobalStreamId, targets: list[int]) -> Any:
-    """A copy of the user's own grouping, for one task that emits on `source`."""
+    """A prepared copy of a custom grouping, for one task that emits on `source`."""
     try:
         copied = cloudpickle.loads(cloudpickle.dumps(chooser))
         copied.prepare(context, source, list(targets))

@@ -1,4 +1,4 @@
-"""Internal. Bounded runs: a topology over DataFrames that end, and what its components have emitted as DataFrames."""
+"""Internal. run_bounded: runs a topology over bounded DataFrames, and returns its emits as DataFrames."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ from pystorm_spark.topology.tuple import GlobalStreamId
 log = logging.getLogger(__name__)
 
 RESTARTS_KEY = "topology.slot.max.restarts"
-# A row that waits long is not lost, for then the run would begin anew; emitted again it would be counted twice.
+# A pending row is never lost, because a loss restarts the run. A replay after a timeout would count it twice.
 TIMEOUT_KEY = "topology.message.timeout.secs"
-NO_TIMEOUT_SECS = 1e9  # and not off, which the engine refuses where spouts have a limit of pending rows
-PATIENCE_TIMEOUTS = 3  # message timeouts in which rows are pending and nothing happens
+NO_TIMEOUT_SECS = 1e9  # the engine refuses to turn timeouts off for spouts with a pending limit
+PATIENCE_TIMEOUTS = 3  # message timeouts without progress while rows are pending, after which the run fails
 PROGRESS_LOG_SECS = 5.0
 DRAIN_POLL_SECS = 0.02
-DRAIN_QUIET_SECS = 1.0  # in which what is on its way shows somewhere: an exchange takes less
-SMALL_BATCH_ROWS, LARGE_BATCH_ROWS = 200_000, 1_000_000  # that are fed at once, as far as partitions allow
-SHOWN_ROWS = 10  # of those that have failed
+DRAIN_QUIET_SECS = 1.0  # after which nothing is in flight: an exchange takes less
+SMALL_BATCH_ROWS, LARGE_BATCH_ROWS = 200_000, 1_000_000  # a batch outside this range changes the size of the next one
+SHOWN_ROWS = 10  # of the failed rows
 Result = dict[str, DataFrame]
 T = TypeVar("T")
 
 
-class Disturbed(StormError):  # noqa: N818 - a reason to begin again, never shown
-    """Something was lost on its way: what bolts hold is not what the rows make of it."""
+class Disturbed(StormError):  # noqa: N818 - a reason to restart the run, never shown
+    """Something in flight was lost, so the results of the bolts may be wrong."""
 
 
 def run_bounded(
@@ -66,7 +66,7 @@ def run_bounded(
     collect: Sequence[str] | Mapping[str, Any],
     conf: Mapping[str, Any] | None,
 ) -> Result:
-    """See `run_batch`. What is lost with a slot cannot be replaced by feeding some rows again: all begins anew."""
+    """Implement `run_batch`. If a slot is lost, the whole run restarts: feeding some rows again would not be enough."""
     check_submission(topology, conf)
     check_session(spark)
     _check_inputs(topology, inputs)
@@ -87,17 +87,17 @@ def run_bounded(
         except (SlotLostError, RowsLost, Disturbed) as exc:
             if not left:
                 raise _given_up(restarts + 1, exc) from exc.__cause__
-            log.warning("a slot or what was in flight was lost, the run begins anew: %s", exc)
+            log.warning("a slot or tuples in flight were lost, restarting the run: %s", exc)
     raise AssertionError
 
 
 def _given_up(tries: int, exc: StormError) -> SlotLostError:
     told = "in its only try" if tries == 1 else f"in each of {tries} tries; the last time"
-    return SlotLostError(f"run_batch has lost a slot or what was in flight {told}: {exc}")
+    return SlotLostError(f"run_batch lost a slot or tuples in flight {told}: {exc}")
 
 
 def _without_timeouts(conf: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """`conf` for one try, in which rows do not time out unless the user wants that."""
+    """`conf` for one try. Rows time out only if the user has asked for it."""
     tried = {**conf, RESTARTS_KEY: 0}
     if "topology.enable.message.timeouts" not in conf:
         hangs_after = resolved["topology.execute.timeout.secs"] or 2 * resolved[TIMEOUT_KEY]
@@ -117,14 +117,14 @@ class _Bounded:
         self._handle = handle
         self._spouts = topology.spouts
         self._ending = topology.in_order(_hears_end(topology))
-        self._timeout = timeout  # as the user has it, for what happens when nothing happens
+        self._timeout = timeout  # the user's message timeout, for how long to wait without progress
 
     @property
     def _run(self) -> Run:
         return self._handle.run
 
     def be_careful(self) -> None:
-        """Have slots tell what they are about to do. It makes them slower, but nobody else can tell what kills one."""
+        """Make slots announce each tuple before its execute: slower, but it shows which tuple kills a slot."""
         self._run.driver.be_careful()
 
     def run(self, inputs: Mapping[str, DataFrame], wanted: Mapping[str, StructType | Fields]) -> Result:
@@ -133,7 +133,7 @@ class _Bounded:
             try:
                 self._await(fed)
             except BaseException:
-                self._handle.end()  # and with it what feeds
+                self._handle.end()  # ends the feeding threads, too
                 raise
         self._refuse_failed({id_: future.result() for id_, future in fed.items()})
         self._drain()
@@ -142,7 +142,7 @@ class _Bounded:
             self._drain()
         collected = self._run.driver.collect()
         if len(collected) < len(self._run.driver.slots):
-            raise Disturbed("a slot has not told what it has collected")
+            raise Disturbed("a slot has not reported what it has collected")
         result = {id_: self._collected(id_, schema, collected) for id_, schema in wanted.items()}
         if self._run.driver.epoch != 1 + self._run.driver.taken_back:
             raise Disturbed("an exchange was lost")
@@ -158,9 +158,9 @@ class _Bounded:
             raise StormError(f"the input of spout {id_!r} failed: {exc}") from exc
 
     def _feed_all(self, id_: str, df: DataFrame) -> dict[int, Share]:
-        """Feed some partitions after the others, so that slots need not hold all; the shares of the last batch.
+        """Feed partitions in batches, so that slots need not hold all rows; returns the shares of the last batch.
 
-        No batch comes after one with dead letters: the run has failed.
+        A batch with dead letters is the last one, because then the run has failed.
         """
         rows = Rows(selected(df, self._spouts[id_].outputs[DEFAULT_STREAM].fields.to_list()))
         partitions, count = deque(range(rows.partitions())), 4 * self._cluster.spark.sparkContext.defaultParallelism
@@ -210,7 +210,7 @@ class _Bounded:
             return
         count = sum(share.dead for _, share in shares)
         told = f"{count} {'row has' if count == 1 else 'rows have'} failed"
-        with translated(f"{told}, and cannot be shown"):
+        with translated(f"{told}, but cannot be shown"):
             rows = self._read(
                 [(task, share.round, share.link) for task, share in shares], lambda rdd: rdd.take(SHOWN_ROWS)
             )
@@ -225,9 +225,10 @@ class _Bounded:
         return Shelves(self._run.token, places).read(self._cluster.spark.sparkContext, self._run.driver, read)
 
     def _drain(self) -> None:
-        """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack.
+        """Wait until untracked tuples are executed, too: a tuple without an anchor may outlive the ack of its row.
 
-        What was taken back was sent, and is never executed: then it is enough that nothing moves for a while.
+        After a rollback the counts of sent and executed tuples differ for good. Then wait until nothing moves for a
+        while.
         """
         patience = min(self._timeout, DRAIN_QUIET_SECS) if self._run.driver.taken_back else self._timeout
         last, since = _counts(self._info()), time.monotonic()
@@ -263,19 +264,19 @@ class _Bounded:
             if isinstance(columns, Fields):
                 columns = session.createDataFrame(rows, columns.to_list(), samplingRatio=1.0).schema
             df = session.createDataFrame(rows.mapPartitions(Fitting(columns)), columns, verifySchema=False)
-            return df.localCheckpoint()  # the slots will be gone
+            return df.localCheckpoint()  # because the slots will end
 
         try:
             return self._read(shelves, made)
         except SparkError as exc:
             problem = _misfit(id_, schema, str(exc)) if exc.is_about_types() else f"cannot be fetched: {exc}"
-            raise StormError(f"what {id_!r} has emitted {problem}") from exc.original
+            raise StormError(f"the output of {id_!r} {problem}") from exc.original
 
 
 def _misfit(id_: str, schema: StructType | Fields, why: str) -> str:
     if isinstance(schema, StructType):
         return f"does not fit collect[{id_!r}], which is {schema.simpleString()}: {why}"
-    return f"is no DataFrame: {why}; give its schema: collect={{{id_!r}: 'name type, …'}}"
+    return f"cannot become a DataFrame: {why}; give its schema: collect={{{id_!r}: 'name type, …'}}"
 
 
 def _hears_end(topology: Topology) -> set[str]:
@@ -286,7 +287,7 @@ def _hears_end(topology: Topology) -> set[str]:
 
 
 def _counts(info: TopologyInfo) -> list[tuple[int, int]]:
-    """What was sent to the components that read each other, and what these have executed, in all."""
+    """(tuples transferred, tuples executed) by all components together."""
     components = info.components.values()
     return [(sum(each.transferred for each in components), sum(each.executed for each in components))]
 
@@ -296,7 +297,7 @@ def _collector_of(id_: str) -> str:
 
 
 def _bounded(topology: Topology, wanted: Mapping[str, Any], kind: type[CollectingBolt], workers: int) -> Topology:
-    """The topology with other spouts, and with a bolt in every slot for each component that is collected."""
+    """The topology with spouts that are fed, and with a collecting bolt in every slot for each wanted component."""
     spouts = {id_: replace(spec, component=FedSpout(dict(spec.outputs))) for id_, spec in topology.spouts.items()}
     collectors = {
         _collector_of(id_): ComponentSpec(
@@ -317,7 +318,8 @@ def _check_inputs(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:
         raise InvalidTopologyError(f"inputs must be a mapping of spout to DataFrame, got {inputs!r}")
     for id_, df in inputs.items():
         if id_ not in topology.spouts:
-            raise InvalidTopologyError(f"inputs names {id_!r}, which is no spout; {did_you_mean(id_, topology.spouts)}")
+            known = did_you_mean(id_, topology.spouts)
+            raise InvalidTopologyError(f"inputs names {id_!r}, which is not a spout; {known}")
         if not isinstance(df, DataFrame):
             raise InvalidTopologyError(f"inputs[{id_!r}] must be a DataFrame, got {df!r}")
         if df.isStreaming:
@@ -329,26 +331,26 @@ def _check_inputs(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:
         if id_ not in inputs:
             raise InvalidTopologyError(f"spout {id_!r} has no input; give it a DataFrame: inputs={{{id_!r}: …}}")
         if DEFAULT_STREAM not in spec.outputs:
-            raise InvalidTopologyError(f"spout {id_!r} has no default stream, on which rows could be emitted")
+            raise InvalidTopologyError(f"spout {id_!r} has no default stream to emit its rows on; declare one")
         check_columns(f"spout {id_!r}", spec.outputs[DEFAULT_STREAM].fields.to_list(), inputs[id_])
 
 
 def _wanted(topology: Topology, collect: Sequence[str] | Mapping[str, Any]) -> dict[str, StructType | Fields]:
-    """{component: the schema of what it emits, or its fields where the types are not known}."""
+    """{component: the schema of its tuples, or its fields if Spark must infer the types}."""
     if isinstance(collect, str):
         collect = [collect]
     if not isinstance(collect, Iterable):
         raise InvalidTopologyError(
-            f"collect must be names of components, or a mapping of them to schemas, got {collect!r}"
+            f"collect must be names of components, or a mapping of names to schemas, got {collect!r}"
         )
     wanted: dict[str, StructType | Fields] = {}
     for id_ in collect:
         if id_ not in topology.components:
             known = did_you_mean(id_, topology.components)
-            raise InvalidTopologyError(f"collect names {id_!r}, which is no component; {known}")
+            raise InvalidTopologyError(f"collect names {id_!r}, which is not a component; {known}")
         stream = topology.components[id_].outputs.get(DEFAULT_STREAM)
         if stream is None or stream.direct:
-            raise InvalidTopologyError(f"collect names {id_!r}, which has no default stream that can be subscribed to")
+            raise InvalidTopologyError(f"collect names {id_!r}, which has no default stream, or only a direct one")
         wanted[id_] = stream.fields
         if isinstance(collect, Mapping):
             schema = wanted[id_] = struct_type(f"collect[{id_!r}]", collect[id_])

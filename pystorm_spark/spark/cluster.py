@@ -33,10 +33,10 @@ from pystorm_spark.topology.graph import Topology
 
 @java_names()
 class SparkCluster(Cluster[SparkTopology]):
-    """Runs topologies on Spark. `spark` is a SparkSession, or None for one on all cores of this machine.
+    """Runs topologies on Spark. `spark` is a SparkSession; None uses the active one, or a new one on this machine.
 
-    `checkpoint` is a folder for the topologies' checkpoints, a path or a URI that Hadoop knows (`hdfs://…`); None means
-    a temporary one.
+    `checkpoint` is the folder for the checkpoints of topologies: a path, or a URI for Hadoop (`hdfs://…`). None means a
+    temporary folder.
     """
 
     def __init__(self, spark: Any = None, checkpoint: Any = None) -> None:
@@ -45,7 +45,7 @@ class SparkCluster(Cluster[SparkTopology]):
         named = named_place(checkpoint) if checkpoint is not None else None
         self._interrupts = Interrupts()
         try:
-            with ExitStack() as made:  # undone at shutdown, or at once where this does not come to its end
+            with ExitStack() as made:  # closed at shutdown, or now if this raises
                 self._make(made, spark, named)
                 self._made = made.pop_all()
         except BaseException as exc:
@@ -79,7 +79,7 @@ class SparkCluster(Cluster[SparkTopology]):
         self, name: str, storm_id: str, conf: Mapping[str, Any], topology: Topology, active: bool
     ) -> SparkTopology:
         planned = partial(self._plan, topology, storm_id)
-        # What a user has named is found again under the topology's name; what is temporary is for one run only.
+        # A named checkpoint is found again under the topology's name. A temporary one is for one submit only.
         temporary: Path | None = None
         if self._checkpoint is not None:
             checkpoint = self._checkpoint / name

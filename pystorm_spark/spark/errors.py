@@ -1,4 +1,4 @@
-"""Internal. The one place that knows the exceptions of Spark and Py4J: it translates them to `StormError`s."""
+"""Internal. Translates the exceptions of Spark and Py4J to `StormError`s. No other module knows them."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class SparkError(StormError):
 
 @contextmanager
 def translated(problem: str = "", kind: type[StormError] = StormError) -> Iterator[None]:
-    """Raise an exception of Spark or Py4J as a `kind` that says `problem` and the reason, with the original as cause.
+    """Raise an exception of Spark or Py4J as a `kind` with `problem` and the reason; the original is its cause.
 
-    Pass `SparkError` as `kind` to look at the original afterwards; an outer `translated` takes that one over.
+    Pass `SparkError` as `kind` to examine the original afterwards. An outer `translated` also translates it.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def translated(problem: str = "", kind: type[StormError] = StormError) -> Iterat
 
 
 def translation(error: BaseException) -> StormError | None:
-    """What `translated` would raise for `error`; None for an exception of anybody else."""
+    """The `StormError` that `translated` would raise for `error`; None if it is not from Spark or Py4J."""
     if not isinstance(error, _SPARK_ERRORS):
         return None
     told = StormError(reason(error))
@@ -68,14 +68,14 @@ def translation(error: BaseException) -> StormError | None:
 
 
 def spark_errors_ignored() -> suppress:
-    """Ignore what Spark and Py4J raise: the session, or its JVM, may have ended before."""
+    """Ignore exceptions of Spark and Py4J, for calls after which the session or its JVM may have ended."""
     return suppress(*_SPARK_ERRORS)
 
 
 def reason(exc: BaseException) -> str:
-    """The line of a long text that says what happened: the last one of Python's traceback, if there is one.
+    """The one line of a long text that says what happened: the last one of a Python traceback, if there is one.
 
-    Otherwise it is what Java raised, and the root cause if that says more.
+    Otherwise the Java exception, with its root cause if that differs.
     """
     lines = [line for line in str(exc).splitlines() if line.strip()]
     start = next((number for number, line in enumerate(lines) if _TRACEBACK in line), None)

@@ -16,19 +16,19 @@ from pystorm_spark.topology.graph import Topology
 
 @java_names()
 class StormSubmitter:
-    """Submits a topology from a script given to `spark-submit`, or run by hand on all cores of this machine."""
+    """Submits a topology from a script that runs under `spark-submit`, or on all cores of this machine without it."""
 
     @staticmethod
     def submit_topology(name: str, conf: Mapping[str, Any] | None, topology: Topology) -> None:
-        """Run `topology` until SIGINT or SIGTERM, then close its components; raises what ended it earlier."""
+        """Run `topology` until SIGINT or SIGTERM, then close its components. Raises the error that ends it earlier."""
         try:
             with SparkCluster(_session_of_spark_submit()) as cluster:
                 cluster.submit_topology(name, conf, topology).await_termination()
         except (KeyboardInterrupt, Terminated):
-            pass  # what it was waiting for
+            pass  # the normal end of the script
 
 
 def _session_of_spark_submit() -> SparkSession | None:
-    """The session that `spark-submit` configures; None when the script was started by hand."""
+    """The session that `spark-submit` configures; without `spark-submit` the active one, or None."""
     under_spark_submit = "PYSPARK_GATEWAY_PORT" in os.environ
     return SparkSession.builder.getOrCreate() if under_spark_submit else SparkSession.getActiveSession()

@@ -1,4 +1,4 @@
-"""Internal. SparkTopology: one topology on Spark. Its runs, and the queries that turn and feed them."""
+"""Internal. SparkTopology: one topology on Spark, with its runs, and the queries that turn and feed them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FINISH_TIMEOUT_SECS = 10.0
 class SparkTopology(RunningTopology):
     """One topology on Spark, through all its runs."""
 
-    _warm: ClassVar[WeakSet[SparkContext]] = WeakSet()  # those that have run an exchange
+    _warm: ClassVar[WeakSet[SparkContext]] = WeakSet()  # contexts that have run an exchange
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class SparkTopology(RunningTopology):
         self._session = session
         self._folder = folder
         self._checkpoint = checkpoint
-        self._temporary = temporary  # the checkpoint's folder, where it goes with the topology
+        self._temporary = temporary  # the folder of a temporary checkpoint, which is removed at the end
         self._started_at = time.monotonic()
         self.run = Run(self.plan, session, folder, checkpoint, Tally(self.plan.specs), self._sinks)
         self._query: Any = None
         self._source_queries: list[SourceQuery] = []
         self._queries = itertools.count(1)
-        self._changing = threading.RLock()  # of the run
-        self._applying = threading.Lock()  # of the status; taken before the other one
-        self.is_run_by_us = False  # and not by a user, who would have to be told why it has ended
+        self._changing = threading.RLock()  # guards the run
+        self._applying = threading.Lock()  # held while a status is applied; taken before `_changing`
+        self.is_run_by_us = False  # True for `run_batch`, which raises the error that ends it, so it is not logged
 
     @property
     def conf(self) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ class SparkTopology(RunningTopology):
         validate_components(self.plan.topology, self.plan.confs, self.plan.tasks, self.run.checkpoint_view)
 
     def start(self, active: bool) -> None:
-        """Place the slots, open them if `active`, then let the query turn the loop."""
+        """Place the slots, open them if `active`, then start the queries."""
         self._start_run(is_open=active)
         if active:
             self.activate()
@@ -93,14 +93,14 @@ class SparkTopology(RunningTopology):
         run, context = self.run, self._session.sparkContext
         with self._naming_the_cause():
             run.driver.start(is_open)
-            if context not in self._warm:  # Spark's first exchange takes seconds: better here than when tuples wait
+            if context not in self._warm:  # Spark's first exchange takes seconds, so do one before tuples wait for it
                 run.driver.warm_up()
                 self._warm.add(context)
         hush_stops()
         stream = trigger_session(self._session).readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         self._turning = Callback(lambda *_: run.turn(), self._session)
         writer = stream.writeStream.foreachBatch(self._turning).trigger(processingTime="0 seconds")
-        # The trigger's own log says nothing that is needed again: each query begins a new one.
+        # Nobody reads the log of the trigger query again, so each query gets a new one.
         number = next(self._queries)
         log_folder = self._folder / "triggers" / f"{self.id}-{number}"
         self._query = writer.option("checkpointLocation", file_uri(log_folder)).queryName(f"{self.id}-{number}").start()
@@ -118,14 +118,14 @@ class SparkTopology(RunningTopology):
             error: BaseException | None = self.run.driver.error or exc
         else:
             error = self.run.driver.error
-        if query is self._query:  # nobody has stopped it
+        if query is self._query:  # otherwise `_stop_run` has stopped it
             error = error or StormError(f"the streaming query of topology {self.name!r} was stopped")
             if error.__cause__ is None:
                 error.__cause__ = self.run.cause
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """End the topology by `error`, unless it has ended before."""
+        """End the topology with `error`, unless it has already ended."""
         with self._changing:
             if not self.ended.is_set():
                 self.error = told(error, self._session)
@@ -135,7 +135,7 @@ class SparkTopology(RunningTopology):
 
     @contextmanager
     def _naming_the_cause(self) -> Iterator[None]:
-        """A slot that could not start: raise what was raised there."""
+        """If a slot could not start, raise the error from that slot."""
         run = self.run
         try:
             yield
@@ -159,7 +159,7 @@ class SparkTopology(RunningTopology):
             with self._naming_the_cause():
                 self.run.driver.set_active(True)
         except StormError:
-            if not was_open:  # some tasks are open and others are not: none shall be
+            if not was_open:  # only some tasks are open now, so close all
                 self._begin_again(self.plan, is_open=False)
             raise
 
@@ -173,34 +173,36 @@ class SparkTopology(RunningTopology):
         with self._changing:
             if self.ended.is_set():
                 raise NotAliveError(f"topology {self.name!r} has ended")
-            self.run.check_state()  # or the next run would begin with nothing
-            self._stop_run("is started anew")
+            self.run.check_state()  # otherwise the next run would begin with an empty state
+            self._stop_run("restarts")
             self.plan = plan
             self.run = Run(plan, self._session, self._folder, self._checkpoint, self.run.past, self._sinks)
             self._start_run(is_open)
 
     def _stop_run(self, what: str) -> None:
-        """Close all tasks after a last commit; `what` becomes of the topology then, for the log."""
+        """Make a last commit, then close all tasks. `what` says for the log what the topology does next."""
         driver = self.run.driver
         if self._query is not None and self.error is None:
             driver.finish(FINISH_TIMEOUT_SECS)
-            if driver.error is not None:  # nobody else tells it: the query that it ended is stopped here
+            if driver.error is not None:  # logged here, because the query that it ended is about to be replaced
                 log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
         query, self._query = self._query, None
         source_queries, self._source_queries = self._source_queries, []
         for source_query in source_queries:
             source_query.stop()
-        self.run.close()  # first: a query ends only when its batch has returned
+        self.run.close()  # before the joins: a query ends only when its batch has returned
         for source_query in source_queries:
             source_query.join()
         if query is not None:
             with spark_errors_ignored():
                 query.stop()
             self._turning.close()
-        if driver.unfinished is not None and driver.error is None:  # a sink's `write` may have ended meanwhile
+        if (
+            driver.unfinished is not None and driver.error is None
+        ):  # read now: a sink's `write` may have ended meanwhile
             log.warning(
-                "topology %s %s without its last commit: %s; what came after the one before it is played again by a "
-                "source that can",
+                "topology %s %s without its last commit: %s; sources that can will replay what came after the previous "
+                "commit",
                 self.name,
                 what,
                 driver.unfinished,
@@ -209,12 +211,12 @@ class SparkTopology(RunningTopology):
     def refuse_own_thread(self, what: str) -> None:
         if self.run.driver.is_own_thread():
             raise StormError(
-                f"topology {self.name!r} cannot be {what} by the write of one of its sinks, for which that would wait: "
-                "do it in another thread; kill_topology is allowed"
+                f"topology {self.name!r} cannot be {what} from the write of one of its sinks, because it would wait "
+                "for that write to return: do it in another thread; kill_topology is allowed"
             )
 
     def end(self) -> None:
-        if self.run.driver.is_own_thread():  # a sink's `write` asks for it, and must return first
+        if self.run.driver.is_own_thread():  # a sink's `write` calls this, and must return first
             self.status = KILLED
             threading.Thread(target=self.end, name=f"pystorm-{self.name}-end", daemon=True).start()
             return
@@ -230,7 +232,7 @@ class SparkTopology(RunningTopology):
                 self.ended.set()
 
     def hurry(self) -> None:
-        """Kill the slots, so that whoever waits for them waits no longer."""
+        """Kill the slots, so that nothing waits for them any longer."""
         self.run.kill()
 
     def read_state(self, component: str, key: Any) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""State that survives: a `StatefulBolt` keeps a `KeyValueState`, which is committed together with what was acked."""
+"""Durable state: each task of a `StatefulBolt` has a `KeyValueState`, committed together with the acks."""
 
 from pystorm_spark.state.bolt import BaseStatefulBolt, IStatefulBolt, StatefulBolt
 from pystorm_spark.state.key_value import KeyValueState, State

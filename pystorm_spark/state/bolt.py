@@ -1,4 +1,4 @@
-"""StatefulBolt: a bolt whose state survives everything."""
+"""StatefulBolt: a bolt whose state survives crashes and restarts."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
 
 @java_names()
 class StatefulBolt(Bolt):
-    """A bolt with a `KeyValueState` for each task. `prepare`, then `init_state`, then `execute` again and again.
+    """A bolt with a `KeyValueState` for each task. Calls `prepare`, then `init_state`, then `execute` for each tuple.
 
-    Changes are committed together with the acks of the trees that made them: a spout hears of an ack after the commit.
-    After a crash the state is that of the last commit, and what came later is played again.
+    Changes are committed together with the acks of the tuple trees that made them: a spout receives an ack after the
+    commit. After a crash the state is that of the last commit, and spouts replay what came later.
     """
 
     checkpoint_metadata: Any = None  # plain data (numbers, text, lists, dicts) that each commit keeps: see `validate`
-    state_version = 1  # raise it when what the values look like has changed, and define `migrate_state`
+    state_version = 1  # raise it when the form of the values changes, and define `migrate_state`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if issubclass(cls, BasicBolt):
             raise InvalidTopologyError(
-                f"{cls.__name__} is a BasicBolt and a StatefulBolt, and can be one of them: leave BasicBolt out, "
+                f"{cls.__name__} is a BasicBolt and a StatefulBolt, but can be only one of them: leave BasicBolt out, "
                 "define execute(self, tup), anchor what it emits, ack its input"
             )
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        """Called at every start, after `prepare`, with what the last commit held, or nothing.
+        """Called at every start, after `prepare`, with the state of the last commit, or an empty one.
 
-        What is put here is there again after a rollback, also if there was no commit since.
+        A rollback keeps changes that are made here, even if there was no commit since.
         """
 
     def pre_prepare(self, txid: int) -> None:
-        """A commit begins: what is put now still belongs to it."""
+        """Called when a commit begins. Changes that are made here still belong to it."""
 
     def pre_commit(self, txid: int) -> None:
-        """The commit `txid` is durable. What is emitted here, without an anchor, belongs to the next one."""
+        """Called when the commit `txid` is durable. Emits here, without an anchor, belong to the next commit."""
 
     def pre_rollback(self) -> None:
-        """The state is about to go back to the last commit; then the same object holds what that held."""
+        """Called before the state rolls back to the last commit. The state object stays the same."""
 
     def post_rollback(self) -> None:
         """The states of all bolts of this process hold the last commit again, and nothing was executed since."""
 
     def migrate_state(self, state: KeyValueState[Any, Any], version: int) -> None:
-        """Bring values of an older `state_version` up to this one; called before `init_state`, once."""
+        """Convert values of the older state version `version`. Called once, before `init_state`."""
         raise CheckpointError(
-            f"the state of {type(self).__name__} is of version {version}, and its state_version is "
-            f"{self.state_version}; define migrate_state(state, version) to bring it up"
+            f"the checkpoint holds version {version} of the state of {type(self).__name__}, but its state_version is "
+            f"{self.state_version}; define migrate_state(state, version) to convert it"
         )
 
     def as_bolt(self) -> Bolt:
@@ -77,12 +77,12 @@ class StatefulBolt(Bolt):
 
 
 class StatefulBoltExecutor(DurableBolt):
-    """Runs a stateful bolt: keeps its state, and tells it of commits."""
+    """Runs a stateful bolt: keeps its state, and calls it at commits and rollbacks."""
 
     wrapped: StatefulBolt
 
     def prepare(self, conf: Conf, context: TopologyContext, collector: OutputCollector) -> None:
-        self.execute = self.wrapped.execute  # type: ignore[method-assign] # without a call in between
+        self.execute = self.wrapped.execute  # type: ignore[method-assign] # saves a call for each tuple
         self.wrapped.prepare(conf, context, collector)
 
     @property
@@ -102,7 +102,7 @@ class StatefulBoltExecutor(DurableBolt):
             self.wrapped.migrate_state(self._state, schema_version)
         self.starting = "init_state"
         self.wrapped.init_state(self._state)
-        # Both are called once, so what they have put is kept until a commit holds it.
+        # Both methods are called only once, so a rollback must redo their changes until a commit holds them.
         self._begun = self._state.changes()
 
     def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:

@@ -1,4 +1,4 @@
-"""KeyValueState: what one task of a stateful bolt remembers. Used like a dict, committed like a table."""
+"""KeyValueState: the state of one task of a stateful bolt. It is used like a dict, and committed like a table."""
 
 from __future__ import annotations
 
@@ -15,42 +15,41 @@ from pystorm_spark.topology.durable import DELETED, PACKED, StateCodec
 K = TypeVar("K")
 V = TypeVar("V")
 
-ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # nobody can change them
-EQUAL_ATOMS = ATOMS - {float}  # equal to their copies, all of them
-KEPT = "keep data (numbers, text, dates, lists, dicts, dataclasses, …), and make what is no data in prepare"
+ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # immutable types
+EQUAL_ATOMS = ATOMS - {float}  # every value equals its copy; a float may be NaN
+KEPT = "keep data (numbers, text, dates, lists, dicts, dataclasses, …), and make other objects in prepare"
 _DELETED = ExtType(DELETED, b"")
-_MISSING: Any = object()  # a key that was deleted, or never there
-_UNKNOWN: Any = object()  # a key of which a layer says nothing
+_MISSING: Any = object()  # the value of a key that was deleted, or never existed
+_UNKNOWN: Any = object()  # the result for a key that a layer does not hold
 
 
 class Packed(bytes):
-    """A value that is no atom, as bytes: a user who changes what `get` gave does not change the state."""
+    """A mutable value, kept as bytes: changing an object that `get` returned does not change the state."""
 
 
 @java_names(iterator="items")
 @laid_out
 class KeyValueState(Generic[K, V]):
-    """The state of one task: any values that can travel, by any such keys that can be hashed.
+    """The state of one task: values that can be serialized, by keys that can be serialized and hashed.
 
-    `get` gives a value of its own to whoever asks: changing a list that came out of the state changes nothing until it
-    is `put` again. Iterating gives pairs.
+    `get` returns a copy: changing a list from the state has no effect until it is `put` again. Iteration gives pairs.
 
-    A section is one msgpack array of keys and values in turn. Atoms are as they are, others `PACKED`.
+    A section is one msgpack array of alternating keys and values. Atoms are stored as they are, others as `PACKED`.
     """
 
     __slots__ = ("_changed", "_codec", "_committed", "_prepared", "_size", "_touched")
 
     def __init__(self, codec: StateCodec) -> None:
         self._codec = codec
-        # Three layers, of which the newest that has a key says its value, or that it is `_MISSING`: what has changed
-        # since the last prepare; what is prepared for a commit that may not succeed; the last commit.
+        # Three layers, newest first: changes since the last prepare; changes prepared for a commit that may fail; the
+        # last commit. The newest layer that holds a key decides its value, which is `_MISSING` if it was deleted.
         self._changed: dict[Any, Any] = {}
         self._prepared: dict[Any, Any] = {}
         self._committed: dict[Any, Any] = {}
         self._size = 0
         self._touched: set[str] = set()  # "since" the last prepare, and "before" it, where that is not committed
 
-    # What users call.
+    # Public methods.
 
     @compiled
     def get(self, key: K, default: Any = None) -> Any:
@@ -60,7 +59,7 @@ class KeyValueState(Generic[K, V]):
 
     @compiled
     def put(self, key: K, value: V) -> None:
-        """Keep `value` for `key`; a value that cannot be kept is an error, and the state is as it was."""
+        """Set the value of `key`. Raises a `SerializationError` if it cannot be kept, and changes nothing."""
         kept: Any = value
         if type(value) not in ATOMS:
             kept = self._packed(value, "the value for key", key)
@@ -74,13 +73,13 @@ class KeyValueState(Generic[K, V]):
         self._changed[key] = kept
 
     def delete(self, key: K) -> None:
-        """Forget `key`, if it is there."""
+        """Remove `key` if the state has it."""
         if key in self:
             self._changed[key] = _MISSING
             self._size -= 1
 
     def pop(self, key: K, default: Any = _MISSING) -> Any:
-        """Forget `key`; the value that it had, or `default` if there was none and one is given."""
+        """Remove `key` and return its value. If it is missing, return `default`, or raise `KeyError` without one."""
         if default is not _MISSING and key not in self:
             return default
         value = self[key]
@@ -88,18 +87,18 @@ class KeyValueState(Generic[K, V]):
         return value
 
     def setdefault(self, key: K, default: Any = None) -> Any:
-        """The value of `key`, which is `default` from now on if there was none; a list that comes out is a copy."""
+        """The value of `key`, as a copy; puts `default` first if `key` is missing."""
         if key not in self:
             self.put(key, default)
         return self[key]
 
     def update(self, *pairs: Any, **named: Any) -> None:
-        """Put whatever `dict` would make of the arguments."""
+        """Put each pair of `dict(*pairs, **named)`."""
         for key, value in dict(*pairs, **named).items():
             self.put(key, value)
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Remove all keys."""
         for key in self._merged():
             self.delete(key)
 
@@ -141,10 +140,10 @@ class KeyValueState(Generic[K, V]):
     def __repr__(self) -> str:
         return f"<KeyValueState of {self._size} keys>"
 
-    # What the engine calls.
+    # Methods that only the engine calls.
 
     def restore(self, sections: Iterable[bytes]) -> None:
-        """Begin with what `sections` hold, oldest first."""
+        """Load the state from `sections`, oldest first."""
         for section in sections:
             flat = unpackb(section, ext_hook=_extension, strict_map_key=False, unicode_errors="surrogatepass")
             keys, values = flat[::2], flat[1::2]
@@ -153,7 +152,7 @@ class KeyValueState(Generic[K, V]):
             if _MISSING not in values:
                 self._committed.update(zip(keys, values, strict=True))
                 continue
-            for key, value in zip(keys, values, strict=True):  # one by one: a key may be deleted and then put again
+            for key, value in zip(keys, values, strict=True):  # in order: a key may be deleted and then put again
                 _set(self._committed, key, value)
         self._size = len(self._committed)
 
@@ -161,17 +160,17 @@ class KeyValueState(Generic[K, V]):
         return bool(self._changed or self._prepared or self._touched)
 
     def prepare_commit(self) -> bytes | None:
-        """The changes since the last commit, those included that were prepared before and never committed."""
+        """A section with all changes since the last commit, including those of a failed commit; None without any."""
         self._prepare()
         return self._section(self._prepared) if self._prepared else None
 
     def prepare_all(self) -> bytes | None:
-        """The same, for a commit that holds all there is."""
+        """A section with the whole state; None if it is empty."""
         self._prepare()
         return self._section(self._merged()) if self._prepared or self._committed else None
 
     def accept_prepared(self) -> None:
-        """What was prepared is committed."""
+        """Move the prepared changes into the last commit."""
         if _MISSING not in self._prepared.values():
             self._committed.update(self._prepared)
         else:
@@ -181,27 +180,27 @@ class KeyValueState(Generic[K, V]):
         self._touched.discard("before")
 
     def rollback(self) -> None:
-        """Go back to the last commit."""
+        """Discard all changes since the last commit."""
         self._changed, self._prepared = {}, {}
         self._touched.clear()
         self._size = len(self._committed)
 
     def changes(self) -> dict[Any, Any]:
-        """What has changed since the last prepare, as it is kept."""
+        """The changes since the last prepare, for `redo`."""
         return dict(self._changed)
 
     def redo(self, changes: Mapping[Any, Any]) -> None:
-        """Make changes once more."""
+        """Apply the result of an earlier `changes()` again."""
         for key, kept in changes.items():
             self._size += (self._find(key) is _MISSING) - (kept is _MISSING)
             self._changed[key] = kept
 
     def committed(self) -> dict[Any, Any]:
-        """What the last commit holds."""
+        """A dict of the last commit."""
         return dict(self._pairs(self._committed))
 
     def committed_value(self, key: Any) -> Any:
-        """What the last commit holds for `key`; None if it holds nothing."""
+        """The value of `key` in the last commit; None if it has none."""
         return self._given(key, self._committed.get(key))
 
     # Layers.
@@ -221,7 +220,7 @@ class KeyValueState(Generic[K, V]):
         return value if value is not _UNKNOWN else self._committed.get(key, _MISSING)
 
     def _merged(self) -> dict[Any, Any]:
-        """All that there is now, as it is kept."""
+        """{key: value as it is kept} of the current state."""
         merged = {**self._committed, **self._prepared, **self._changed}
         if len(merged) == self._size:
             return merged
@@ -233,7 +232,7 @@ class KeyValueState(Generic[K, V]):
         flat = [_DELETED if part is _MISSING else part for pair in layer.items() for part in pair]
         try:
             return _pack(flat, self._lowered)
-        except (OverflowError, ValueError):  # a huge int, or a lone surrogate: as values they can travel
+        except (OverflowError, ValueError):  # msgpack packs no huge int and no lone surrogate; the codec does
             return _pack([self._lowered(part) if type(part) in (int, str) else part for part in flat], self._lowered)
 
     def _lowered(self, part: Any) -> ExtType:
@@ -250,7 +249,7 @@ class KeyValueState(Generic[K, V]):
         if self._codec.defines_classes(packed) and not self._codec.knows_again(key):
             raise SerializationError(
                 f"{key!r} cannot be a key of the state: its class is defined in the main program or in a function, and "
-                "would be another one after a restart; define it in a module, or take a tuple instead"
+                "would be a different class after a restart; define it in a module, or use a tuple instead"
             )
 
     def _packed(self, part: Any, what: str, key: Any) -> Packed:
@@ -279,7 +278,7 @@ State = KeyValueState  # Storm's name for any kind of state
 
 
 def pairs_of(sections: Iterable[bytes], codec: StateCodec) -> dict[Any, Any]:
-    """What the sections of one task say, oldest first, for whoever reads a checkpoint."""
+    """{key: value} of the sections of one task, oldest first, for readers of a checkpoint."""
     state: KeyValueState[Any, Any] = KeyValueState(codec)
     state.restore(sections)
     return state.committed()
@@ -302,4 +301,4 @@ def _extension(code: int, data: bytes) -> Any:
         return _MISSING
     if code == PACKED:
         return Packed(data)
-    raise SerializationError(f"a section of the state holds an extension type {code}, which is not known")
+    raise SerializationError(f"a section of the state holds the unknown extension type {code}")

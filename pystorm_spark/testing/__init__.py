@@ -1,4 +1,4 @@
-"""What tests of topologies and components need: rows in, emissions out, time and failures by hand."""
+"""Tools for tests of topologies and components: spouts with given rows, recorded emits, manual time and failures."""
 
 from pystorm_spark.testing.capture import CaptureBolt
 from pystorm_spark.testing.clock import ManualClock

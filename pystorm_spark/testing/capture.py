@@ -1,4 +1,4 @@
-"""CaptureBolt: a bolt that keeps what it receives."""
+"""CaptureBolt: a bolt that keeps the tuples it receives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pystorm_spark.topology.tuple import Tuple, is_tick
 
 
 class Captured(Shared):
-    """The rows that the tasks of one capture bolt have received."""
+    """The rows that the tasks of one `CaptureBolt` have received."""
 
     owner = "CaptureBolt"
 
@@ -22,9 +22,9 @@ class Captured(Shared):
 
 
 class CaptureBolt(Bolt):
-    """A bolt that keeps the values of every tuple in `captured`, in order of arrival, and acks; on `LocalCluster` only.
+    """A bolt that keeps the values of every tuple in `captured`, in order of arrival, and acks the tuple.
 
-    Ticks are acked and not kept.
+    Runs on `LocalCluster` only. Ticks are acked but not kept.
 
     >>> from pystorm_spark import LocalCluster, TopologyBuilder
     >>> from pystorm_spark.testing import FixedTupleSpout

@@ -1,4 +1,4 @@
-"""ManualClock: a clock that is moved by hand."""
+"""ManualClock: a clock that a test moves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pystorm_spark.errors import StormError
 
 
 class ManualClock:
-    """A clock that stands still until it is told to advance.
+    """A clock that only `advance` moves.
 
     >>> clock = ManualClock(start=100.0)
     >>> clock.advance(0.5)
@@ -19,7 +19,7 @@ class ManualClock:
 
     def advance(self, secs: float) -> None:
         """Move the clock forward by `secs`."""
-        if not secs >= 0:  # nor by NaN
+        if not secs >= 0:  # refuses NaN, too
             raise StormError(f"a clock only moves forward, got advance({secs!r})")
         self._now += secs
 

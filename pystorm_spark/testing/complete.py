@@ -1,4 +1,4 @@
-"""complete_topology: runs a topology on given rows to its end, and tells what every component emitted."""
+"""complete_topology: runs a topology on given rows to the end, and returns the emits of every component."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from pystorm_spark.topology.graph import ComponentSpec, Topology
 Rows = Iterable[Any]
 Result = dict[str, dict[str, list[list[Any]]]]  # {component: {stream: [values, ...]}}
 
-PROGRESS_POLL_SECS = 0.005  # between two looks at a topology that runs by itself
-DRAIN_QUIET_SECS = 1.0  # without any execute, after which tuples on their way are taken for lost with their slot
-PATIENCE_TIMEOUTS = 3  # message timeouts without any row acked or failed; one that times out needs two
+PROGRESS_POLL_SECS = 0.005  # between two polls of a topology that runs in its own thread or processes
+DRAIN_QUIET_SECS = 1.0  # without any execute, after which tuples in flight count as lost with their slot
+PATIENCE_TIMEOUTS = 3  # message timeouts without any row acked or failed; a row may time out after two
 
 
 def complete_topology(
-    cluster: Cluster,
+    cluster: Cluster[Any],
     topology: Topology,
     mock_sources: Mapping[str, Rows | Mapping[str, Rows]] | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Run `topology` on given rows until each is acked or failed; what every component emitted.
+    """Run `topology` on given rows until each is acked or failed; returns the emits of every component.
 
-    Each spout is replaced by its rows (`{spout: rows}` or `{spout: {stream: rows}}`) or is a `FixedTupleSpout`. The
-    result, `{component: {stream: [values, ...]}}`, has every declared stream of every component, spouts included, in
-    the order emitted (by several processes, in any order that each of them agrees with). The topology itself is not
-    changed; what ran is killed in any case.
+    `mock_sources` replaces spouts by rows: `{spout: rows}` or `{spout: {stream: rows}}`. Every other spout must be a
+    `FixedTupleSpout`. The result, `{component: {stream: [values, ...]}}`, has every declared stream of every component,
+    spouts included, in the order of the emits; with several processes only the order within each process is kept. The
+    topology object is not changed. The run is killed at the end, also after an error.
 
     >>> from pystorm_spark import LambdaBolt, LambdaSpout, LocalCluster, TopologyBuilder
     >>> builder = TopologyBuilder()
@@ -69,7 +69,7 @@ def complete_topology(
 
 
 def read_tuples(result: Result, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-    """What `component` emitted on `stream`, out of the result of `complete_topology`; nothing if it declares no stream.
+    """The emits of `component` on `stream`, from the result of `complete_topology`; empty if it declares no stream.
 
     >>> read_tuples({"words": {"default": [["storm"]]}}, "words")
     [['storm']]
@@ -87,7 +87,7 @@ def read_tuples(result: Result, component: str, stream: str = DEFAULT_STREAM) ->
 def _with_mocks(topology: Topology, mock_sources: Mapping[str, Any]) -> Topology:
     for id_ in mock_sources:
         if id_ not in topology.spouts:
-            raise StormError(f"mock_sources names {id_!r}, which is no spout; {did_you_mean(id_, topology.spouts)}")
+            raise StormError(f"mock_sources names {id_!r}, which is not a spout; {did_you_mean(id_, topology.spouts)}")
     mocks = {id_: _mock(topology.spouts[id_], rows) for id_, rows in mock_sources.items()}
     for id_, spec in topology.spouts.items():
         if id_ not in mocks and not isinstance(spec.component, FixedTupleSpout):
@@ -105,9 +105,9 @@ def _mock(spec: ComponentSpec, rows: Rows | Mapping[str, Rows]) -> ComponentSpec
 
 
 class _Run:
-    """A submitted topology whose spouts end."""
+    """A submitted topology whose spouts have a fixed number of rows."""
 
-    def __init__(self, cluster: Cluster, handle: TopologyHandle, topology: Topology, emissions: Emissions) -> None:
+    def __init__(self, cluster: Cluster[Any], handle: TopologyHandle, topology: Topology, emissions: Emissions) -> None:
         self._cluster = cluster
         self._handle = handle
         self._simulated = cluster if isinstance(cluster, LocalCluster) and cluster.simulated_time else None
@@ -115,7 +115,7 @@ class _Run:
         self._settled = emissions.settled
         timeout = self._info().conf["topology.message.timeout.secs"]
         self._patience = PATIENCE_TIMEOUTS * timeout
-        self._step = min(1.0, timeout / 10)  # of simulated time, when nothing happens without it
+        self._step = min(1.0, timeout / 10)  # how far to move simulated time when nothing else happens
 
     def settle_rows(self) -> None:
         """Let the topology run until every row is acked or failed."""
@@ -124,37 +124,37 @@ class _Run:
             info = self._go_on(pause)
             self._check_spouts(info)
             before, left = left, self._left()
-            # Simulated time stands still as long as rows come back without it.
+            # Simulated time does not move while rows are acked or failed without it.
             pause = 0.0 if left != before else self._step
             if left != before:
                 since = info.uptime_secs
             elif info.uptime_secs - since > self._patience:
                 raise StormError(
                     f"complete_topology gave up: rows of {left} were neither acked nor failed for "
-                    f"{self._patience:g} s; every bolt must ack or fail what it receives, and "
-                    "topology.enable.message.timeouts must be on if one does not"
+                    f"{self._patience:g} s; every bolt must ack or fail what it receives, or "
+                    "topology.enable.message.timeouts must be on"
                 )
 
     def drain(self) -> None:
-        """Let tuples that belong to no row be executed too: one emitted without an anchor may outlive the row's ack."""
+        """Wait until untracked tuples are executed, too: a tuple without an anchor may outlive the ack of its row."""
         info = self._go_on(0.0)
         counts, since, pause, end = _counts(info), info.uptime_secs, 0.0, info.uptime_secs + self._patience
         while info.uptime_secs < end:
             info = self._go_on(pause)
             before, counts = counts, _counts(info)
-            if counts != before:  # tuples in a cycle may go round for ever: let simulated time pass too
+            if counts != before:  # tuples may circulate forever, so let simulated time pass, too
                 since, pause = info.uptime_secs, self._step
-            # A look is no snapshot; two that are equal are one.
+            # The counts of one poll are not from one moment; two equal polls are.
             elif self._simulated or not _in_flight(info) or info.uptime_secs - since > DRAIN_QUIET_SECS:
                 return
 
     def _left(self) -> dict[str, int]:
-        """{spout: how many of its rows are neither acked nor failed}, if any are."""
+        """{spout: how many of its rows are neither acked nor failed}, for spouts that have any."""
         left = {id_: rows - len(self._settled[id_]) for id_, rows in self._rows.items()}
         return {id_: count for id_, count in left.items() if count > 0}
 
     def _go_on(self, secs: float) -> TopologyInfo:
-        """Let the topology run for a moment, in simulated time for `secs`."""
+        """Let the topology run for a moment: for `secs` in simulated time."""
         if self._simulated is not None:
             self._simulated.advance_time(secs)
         self._handle.await_termination(0 if self._simulated else PROGRESS_POLL_SECS)

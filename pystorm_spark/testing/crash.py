@@ -1,4 +1,4 @@
-"""CrashOn: a bolt whose process dies, to test what happens then."""
+"""CrashOn: a bolt that kills its process, to test recovery."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pystorm_spark.topology.tuple import Tuple
 
 
 class CrashOn(WrappingBolt):
-    """Runs `bolt`, and kills its own process with `kill -9` instead of executing a tuple for which `when(tup)` is true.
+    """Runs `bolt`, but kills its process with SIGKILL instead of executing a tuple for which `when(tup)` is true.
 
-    For slots that are processes of their own: in the process that built it, as on `LocalCluster`, `prepare` refuses.
+    It needs slots that are separate processes. In the process that built it, as on `LocalCluster`, `prepare` raises.
 
     >>> from pystorm_spark import LambdaBolt, LambdaSpout, LocalCluster, TopologyBuilder
     >>> builder = TopologyBuilder()
@@ -50,12 +50,12 @@ class CrashOn(WrappingBolt):
     def _refuse_at_home(self) -> None:
         if os.getpid() == self._built_in:
             raise StormError(
-                "CrashOn would kill the process that built it, your own; it works where slots are other processes, "
-                "not on LocalCluster"
+                "CrashOn would kill the process that built it, your own; it needs slots that are separate processes, "
+                "so it does not work on LocalCluster"
             )
 
     def __getattr__(self, name: str) -> Any:
-        # What richer kinds of bolts have beyond a plain one is asked of the wrapped bolt.
+        # The wrapped bolt may have more attributes than a plain bolt.
         if name == "wrapped" or name.startswith("__"):
             raise AttributeError(f"CrashOn has no attribute {name!r}")
         return getattr(self.wrapped, name)

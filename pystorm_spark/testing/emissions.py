@@ -1,8 +1,8 @@
-"""Emissions: what the components of one run have emitted, and which rows of its spouts have been acked or failed.
+"""Emissions: the emits of the components of one run, and the rows of its spouts that were acked or failed.
 
-Everything is seen by a hook in every task, so the topology keeps its tasks and groupings, and emits to chosen tasks are
-seen like all others. The hook finds its `Emissions` by an address in the configuration: an object in its own process,
-or the socket of a `Mailbox` where the tasks live in other processes of this machine.
+A hook in every task records them. So the topology keeps its tasks and groupings, and direct emits are recorded, too.
+The hook finds its `Emissions` by an address in the configuration: that of an object in the same process, or of the
+socket of a `Mailbox` if tasks run in other processes of this machine.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from pystorm_spark.topology.hooks import EmitInfo, SpoutAckInfo, SpoutFailInfo, 
 
 HOOKS = "topology.auto.task.hooks"
 ADDRESS = "pystorm.testing.emissions"
-READ_TIMEOUT_SECS = 10.0  # for what the tasks have sent to be read
+READ_TIMEOUT_SECS = 10.0  # for reading what the tasks have sent
 
 
 class Emissions(Shared):
-    """What was emitted on every declared stream of a topology, and the ids of the rows that came back."""
+    """The emits on every declared stream of a topology, and the ids of the rows that were acked or failed."""
 
     owner = "complete_topology"
 
@@ -45,23 +45,23 @@ class Emissions(Shared):
         self.settled: dict[str, set[Any]] = {id_: set() for id_ in topology.components}  # message ids, acked or failed
 
     def emitted(self, component_id: str, stream: str, values: list[Any]) -> None:
-        """A task of `component_id` has emitted `values`; the system's own components are not part of the result."""
+        """Record an emit of a task of `component_id`. Emits of system components are ignored."""
         if component_id in self.rows:
             self.rows[component_id][stream].append(values)
 
     def came_back(self, component_id: str, message_id: Any) -> None:
-        """A row of the spout `component_id` was acked or failed."""
+        """Record that a row of the spout `component_id` was acked or failed."""
         self.settled[component_id].add(message_id)
 
 
 def watching(conf: Mapping[str, Any] | None, address: str) -> dict[str, Any]:
-    """`conf`, with a hook in every task that tells the `Emissions` at `address` what it does."""
+    """`conf` with a hook that reports every task to the `Emissions` at `address`."""
     hooks: Any = resolve(conf)[HOOKS] or ()
     return {**(conf or {}), HOOKS: [*hooks, class_name(EmissionsHook)], ADDRESS: address}
 
 
 class EmissionsHook(TaskHook):
-    """Tells an `Emissions` what one task does."""
+    """Reports the emits, acks and fails of one task to an `Emissions`."""
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
         address = conf[ADDRESS]
@@ -85,7 +85,7 @@ class Sender:
         try:
             self._connection = Client(address, "AF_UNIX")
         except OSError as exc:
-            raise StormError(f"complete_topology works where tasks run on the machine of the test: {exc}") from exc
+            raise StormError(f"complete_topology needs all tasks on the machine of the test: {exc}") from exc
 
     def emitted(self, component_id: str, stream: str, values: list[Any]) -> None:
         self._connection.send_bytes(cloudpickle.dumps(("emitted", (component_id, stream, values))))
@@ -95,9 +95,9 @@ class Sender:
 
 
 class Mailbox:
-    """Receives what `Sender`s send to `emissions`; its folder lets nobody else in.
+    """Receives messages of `Sender`s for `emissions`, on a socket in a private folder.
 
-    Leaving its `with` block returns when everything has been read that was sent by tasks that have ended.
+    The end of its `with` block waits until everything that ended tasks have sent is read.
     """
 
     def __init__(self, emissions: Emissions) -> None:
@@ -117,7 +117,7 @@ class Mailbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing = True
-        Client(self.address, "AF_UNIX").close()  # closing a listener does not wake who accepts
+        Client(self.address, "AF_UNIX").close()  # wakes the thread that accepts; closing the listener would not
         self._accepting.join()
         self._listener.close()
         for reader in self._readers:

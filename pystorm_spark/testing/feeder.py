@@ -1,4 +1,4 @@
-"""FeederSpout: a spout that a test feeds while its topology runs; AckFailTracker: what became of what it was fed."""
+"""FeederSpout: a spout that a test feeds while its topology runs; AckFailTracker: records its acks and fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pystorm_spark.topology.fields import FieldsLike, as_fields
 
 
 class Feed(Shared):
-    """The rows that a feeder was given and has not emitted yet."""
+    """The rows that a `FeederSpout` was fed and has not emitted yet."""
 
     owner = "FeederSpout"
 
@@ -32,7 +32,7 @@ class Feed(Shared):
 
 @java_names()
 class AckFailTracker(Shared):
-    """The message ids that were acked and those that were failed, in order; on `LocalCluster` only.
+    """The message ids that were acked and those that failed, each in order. Works on `LocalCluster` only.
 
     >>> tracker = AckFailTracker()
     >>> tracker.ack(7)
@@ -61,7 +61,7 @@ class AckFailTracker(Shared):
 
 
 class FeederSpout(Spout):
-    """A spout that emits what the test feeds it, before or after the submit; on `LocalCluster` only.
+    """A spout that emits the rows a test feeds it, before or after the submit. Runs on `LocalCluster` only.
 
     >>> from pystorm_spark import LambdaBolt, LocalCluster, TopologyBuilder
     >>> feeder = FeederSpout(["word"])
@@ -82,7 +82,7 @@ class FeederSpout(Spout):
         self.tracker = AckFailTracker()
 
     def feed(self, values: Any, message_id: Any = None) -> None:
-        """Have `values` emitted once, by one of the tasks; without a message id they are not tracked."""
+        """Have one of the tasks emit `values` once. Without a message id the tuple is not tracked."""
         self._feed.rows.append((checked_row("FeederSpout is fed", values, self.outputs), message_id))
 
     def open(self, conf: Conf, context: TopologyContext, collector: SpoutOutputCollector) -> None:

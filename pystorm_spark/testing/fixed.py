@@ -16,10 +16,10 @@ from pystorm_spark.topology.fields import DEFAULT_STREAM, FieldsLike, Stream, as
 
 
 class FixedTupleSpout(Spout):
-    """A spout that emits each of its rows once, with a message id; a row that fails is not emitted again.
+    """A spout that emits each of its rows once, with its number as message id. It does not replay a row that fails.
 
-    The rows are dealt out to the tasks; `rows` and `fields` are those of the default stream, or dicts by stream. The
-    message id of a row is its number. A task that starts anew, after a crash or a rebalance, emits its share anew.
+    `rows` and `fields` are those of the default stream, or dicts by stream. Each task emits an equal share of the rows.
+    A task that restarts, after a crash or a rebalance, emits its whole share again.
 
     >>> from pystorm_spark import LocalCluster, TopologyBuilder
     >>> from pystorm_spark.testing import complete_topology, read_tuples
@@ -45,7 +45,7 @@ class FixedTupleSpout(Spout):
         for stream_id, stream_rows in rows.items():
             if stream_id not in declarer.streams:
                 raise EmitError(
-                    f"rows for stream {stream_id!r}, which is not declared; {did_you_mean(stream_id, declarer.streams)}"
+                    f"rows for the undeclared stream {stream_id!r}; {did_you_mean(stream_id, declarer.streams)}"
                 )
             for values in stream_rows:
                 what = f"a row for stream {stream_id!r} is"
@@ -53,7 +53,7 @@ class FixedTupleSpout(Spout):
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, for all tasks together."""
+        """The number of rows of all tasks together."""
         return len(self._rows)
 
     def open(self, conf: Conf, context: TopologyContext, collector: SpoutOutputCollector) -> None:

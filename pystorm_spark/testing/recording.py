@@ -1,4 +1,4 @@
-"""make_tuple and RecordingCollector: what a unit test of one component needs, without a cluster."""
+"""make_tuple and RecordingCollector: for unit tests of one component, without a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_tuple(
     stream: str = DEFAULT_STREAM,
     task: int = 1,
 ) -> Tuple:
-    """A tuple as a bolt receives it; without `fields` they are called field0, field1 and so on.
+    """A tuple as a bolt receives it. Without `fields`, the fields are named field0, field1 and so on.
 
     >>> make_tuple(["storm", 2], ["word", "count"])["word"]
     'storm'
@@ -42,13 +42,13 @@ def make_tuple(
 
 
 def _numbered(values: Any) -> Fields:
-    count = len(values) if isinstance(values, (list, tuple)) else 0  # anything else is refused as a row
+    count = len(values) if isinstance(values, (list, tuple)) else 0  # `checked_row` refuses anything else
     return Fields(f"field{index}" for index in range(count))
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """One emit that a `RecordingCollector` has seen; `task` is that of an `emit_direct`.
+    """One emit that a `RecordingCollector` has recorded; `task` is the target of an `emit_direct`.
 
     >>> Emitted(["storm", 1], message_id=7)
     Emitted(values=['storm', 1], stream='default', anchors=[], message_id=7, task=None)
@@ -62,9 +62,9 @@ class Emitted:
 
 
 class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputCollector):
-    """A collector of any kind that keeps what a component does with it, in `emitted`, `acked`, `failed` and `errors`.
+    """A collector for spouts and bolts that records all calls, in `emitted`, `acked`, `failed` and `errors`.
 
-    It takes the emits of bolts and of spouts, told apart by their arguments; streams and arity are not checked, for it
+    It distinguishes the emits of bolts and spouts by their arguments. It does not check streams and arity, because it
     does not know what the component declares. Every emit returns `task_ids`.
 
     >>> from pystorm_spark import Bolt
@@ -82,7 +82,7 @@ class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputColle
     (True, True)
     """
 
-    _delegate: Any  # of the base classes, which differ in it; it has none
+    _delegate: Any  # unused; the base classes declare different types for it
 
     def __init__(self, task_ids: Iterable[int] = (1,)) -> None:
         self.emitted: list[Emitted] = []
@@ -92,7 +92,7 @@ class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputColle
         self.letters: list[dict[str, Any]] = []
         self.timeouts_reset: list[Tuple] = []
         self._task_ids = list(task_ids)
-        self._input: Tuple | None = None  # set by `set_context` alone
+        self._input: Tuple | None = None  # only `set_context` sets it
 
     def emit(self, *args: Any, **kwargs: Any) -> list[int]:
         self._record("emit", args, kwargs)
@@ -123,7 +123,7 @@ class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputColle
         self.letters.append(dict(letter))
 
     def pending_count(self) -> int:
-        """How many emits had a message id: none of them is ever acked or failed."""
+        """The number of emits with a message id. None of them is ever acked or failed."""
         return sum(emitted.message_id is not None for emitted in self.emitted)
 
     def flush(self) -> None:
@@ -147,7 +147,7 @@ class RecordingCollector(OutputCollector, SpoutOutputCollector, BasicOutputColle
     def _settle(self, verb: str, tup: Tuple, settled: list[Tuple]) -> None:
         _check_tuple(verb, tup)
         if tup._tree is SETTLED:
-            log.warning("%s of %r is ignored: it is already acked or failed; settle each tuple once", verb, tup)
+            log.warning("%s of %r is ignored: it was already acked or failed; settle each tuple once", verb, tup)
             return
         tup._tree = SETTLED
         settled.append(tup)
@@ -159,14 +159,14 @@ def _check_tuple(verb: str, tup: object) -> None:
 
 
 def _is_spout_form(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an emit is a spout's: it has a message id, by name or behind its values."""
+    """Whether an emit is that of a spout: it has a message id, by name or after the values."""
     if "message_id" in kwargs or "anchors" in kwargs:
         return "message_id" in kwargs
     given = args[1:] if len(args) > 1 and isinstance(args[0], str) else args
     if len(given) != 2 or not isinstance(given[0], (list, tuple)):
         return False
     first, second = given
-    if not first:  # no anchors and values, or no values and a message id
+    if not first:  # either (no anchors, values) or (no values, message id)
         return not isinstance(second, (list, tuple))
     return not any(isinstance(value, Tuple) for value in first)
 
@@ -176,6 +176,6 @@ def _unsettled(anchors: Anchors) -> list[Tuple]:
     for anchor in found:
         if anchor._tree is SETTLED:
             raise EmitError(
-                f"an emit is anchored to {anchor!r}, which is already acked or failed; emit first, then ack"
+                f"an emit is anchored to {anchor!r}, which was already acked or failed; emit first, then ack"
             )
     return found

@@ -1,4 +1,4 @@
-"""A row: the values of one tuple, before it is emitted."""
+"""Checks of rows: the values of one tuple, before it is emitted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pystorm_spark.topology.fields import Fields
 
 
 def checked_row(what: str, values: Any, fields: Fields) -> list[Any]:
-    """`values` as a new list, one for each of `fields`, or an `EmitError` that begins with `what`."""
+    """`values` as a new list. Raises an `EmitError` that begins with `what` if they do not match `fields`."""
     if not isinstance(values, (list, tuple)):
         raise EmitError(
             f"{what} {short(values)} of type {type(values).__name__}; values must be a list or a tuple, "

@@ -1,4 +1,4 @@
-"""Shared: an object that a test and the tasks of its topology have in common, although components are copied."""
+"""Shared: an object that a test shares with the tasks of its topology, although components are copied."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weakref import WeakValueDictionary
 
 from pystorm_spark.errors import StormError
 
-# {address: object}. An object lives as long as a test or a topology holds it.
+# {address: object}. A test or a topology keeps an object alive by a reference.
 _ALIVE: WeakValueDictionary[str, Shared] = WeakValueDictionary()
 
 
 class Shared:
-    """An object whose copies in the same process are the object itself: pickled is only its address."""
+    """An object that pickles as its address, so that its copies in the same process are the object itself."""
 
-    owner: ClassVar[str]  # what a user knows it as
+    owner: ClassVar[str]  # the public class, for error messages
 
     def __init__(self) -> None:
         self.address = f"{os.getpid()}-{uuid4().hex}"
@@ -27,8 +27,8 @@ class Shared:
 
 
 def shared_at(address: str, owner: str) -> Any:
-    """The object at `address`, if it lives in this process."""
-    # A forked process has the objects of its parent, but the test does not see what happens to them.
+    """The object at `address`. Raises a `StormError` if it is not in this process."""
+    # A forked process has copies of its parent's objects, but the test would not see changes to them.
     found = _ALIVE.get(address) if address.startswith(f"{os.getpid()}-") else None
     if found is None:
         raise StormError(f"{owner} works on LocalCluster only: the object that the test holds is not in this process")

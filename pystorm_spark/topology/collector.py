@@ -1,6 +1,6 @@
 """Collectors: how components emit, ack and fail. The runtime subclasses them.
 
-Only `bolt_emit` and `spout_emit` tell Java's positional forms from Python's keyword forms.
+Only `bolt_emit` and `spout_emit` distinguish Java's positional forms from Python's keyword forms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Anchors = Any  # a Tuple, a collection of Tuples, or None
 
 @java_names()
 class OutputCollector:
-    """Emits the tuples of a bolt, and acks and fails the tuples that it received. Usable from the bolt's own threads.
+    """Emits the tuples of a bolt, and acks and fails the tuples that it received. Threads of the bolt may use it, too.
 
     `emit(values, anchors=tup, stream="errors")`, or as in Java `emit("errors", tup, values)`.
 
@@ -30,7 +30,7 @@ class OutputCollector:
         self._delegate = delegate
 
     def emit(self, *args: Any, **kwargs: Any) -> list[int]:
-        """Send `values` to the subscribers of `stream`; the ids of the tasks that get a copy.
+        """Send `values` to the subscribers of `stream`; return the ids of the tasks that get a copy.
 
         The new tuple joins the trees of `anchors` (a tuple, a collection of tuples, or None): their roots are acked
         only when it is acked too.
@@ -46,8 +46,8 @@ class OutputCollector:
     def ack(self, tup: Tuple) -> None:
         """Report that this bolt has finished with `tup`.
 
-        The spout hears of it when every tuple anchored to it is acked too. A second ack or fail is ignored with a
-        warning.
+        The spout's `ack` is called once every tuple of the tree is acked. A second ack or fail of a tuple is ignored
+        with a warning.
         """
         self._delegate.ack(tup)
 
@@ -80,11 +80,11 @@ class OutputCollector:
         self._delegate.dead_letter(letter)
 
     def _report_failure(self, error: BaseException, tup: Tuple) -> None:
-        """Report why `tup` is about to fail; the collectors of an engine show it, too."""
+        """Report why `tup` is about to fail."""
         self.report_error(error)
 
     def flush(self) -> None:
-        """Storm's call; what is emitted always leaves at the end of the turn."""
+        """Does nothing, and exists for Storm's API: emitted tuples always leave at the end of the turn."""
         self._delegate.flush()
 
 
@@ -102,7 +102,7 @@ class SpoutOutputCollector:
         self._delegate = delegate
 
     def emit(self, *args: Any, **kwargs: Any) -> list[int]:
-        """Send `values` to the subscribers of `stream`; the ids of the tasks that get a copy."""
+        """Send `values` to the subscribers of `stream`; return the ids of the tasks that get a copy."""
         stream, values, message_id = spout_emit("emit", args, **kwargs)
         return self._delegate.emit(stream, values, message_id)
 
@@ -136,7 +136,7 @@ class SpoutOutputCollector:
         return self._delegate.pending_count()
 
     def flush(self) -> None:
-        """Storm's call; what is emitted always leaves at the end of the turn."""
+        """Does nothing, and exists for Storm's API: emitted tuples always leave at the end of the turn."""
         self._delegate.flush()
 
 
@@ -150,7 +150,7 @@ class BasicOutputCollector:
         self._input: Tuple | None = None
 
     def set_context(self, tup: Tuple) -> None:
-        """Anchor what follows to `tup`."""
+        """Anchor later emits to `tup`. The engine calls it before each `execute`."""
         self._input = tup
 
     def emit(self, values: Any, *more: Any, stream: str = DEFAULT_STREAM) -> list[int]:
@@ -181,7 +181,7 @@ class BasicOutputCollector:
     def _check_anchors(self, anchors: Anchors) -> None:
         if anchors is not None and anchors is not self._input:
             raise EmitError(
-                f"a basic bolt's emits are anchored to the tuple that it executes, and to nothing else; got {anchors!r}"
+                f"a basic bolt can anchor only to the tuple that it executes, got {anchors!r}; leave out anchors"
             )
 
 
@@ -249,7 +249,7 @@ def _wrong_call(usage: str, args: tuple[Any, ...], unknown: Mapping[str, Any]) -
 
 
 def anchor_tuples(anchors: Anchors) -> Iterable[Tuple]:
-    """`anchors` as tuples: None is none, one tuple is one; anything else that is no tuple is an `EmitError`."""
+    """`anchors`, which may be None, a tuple or a collection of tuples, as tuples; otherwise an `EmitError`."""
     if anchors is None:
         return ()
     if isinstance(anchors, Tuple):

@@ -1,4 +1,4 @@
-"""Spout, Bolt and their kin: what users subclass."""
+"""Spout, Bolt and related base classes that users subclass."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Spout(Component):
         """Called once in every task, before anything else."""
 
     def next_tuple(self) -> None:
-        """Emit some tuples, or none; must not block for long, for the tasks of a slot share one thread."""
+        """Emit any number of tuples. It must not block for long, because the tasks of a slot share one thread."""
 
     def ack(self, message_id: Any) -> None:
         """The tree of the tuple emitted with `message_id` is complete."""
@@ -82,10 +82,10 @@ class Spout(Component):
         """The tree of the tuple emitted with `message_id` failed or timed out; emit it again if it matters."""
 
     def activate(self) -> None:
-        """`next_tuple` will be called from now on."""
+        """Called when the spout is activated, before `next_tuple`."""
 
     def deactivate(self) -> None:
-        """`next_tuple` will not be called until `activate`; `ack` and `fail` still are."""
+        """Called when the spout is deactivated: no `next_tuple` until `activate`, but `ack` and `fail` go on."""
 
     def close(self) -> None:
         """The task ends in good order; not promised when its process dies."""
@@ -125,7 +125,7 @@ class BasicBolt(Bolt):
 
 
 class WrappingBolt(Bolt):
-    """A bolt that runs another one; declares and configures what the other does."""
+    """A bolt that runs another one, and has its streams and configuration."""
 
     def __init__(self, wrapped: Bolt) -> None:
         self.wrapped = wrapped
@@ -169,7 +169,7 @@ class BasicBoltExecutor(WrappingBolt):
 
 
 class TickAwareBolt(Bolt):
-    """A bolt with one method for data and one for ticks; neither acks for you."""
+    """A bolt with one method for data and one for ticks. It acks neither."""
 
     def execute(self, tup: Tuple) -> None:
         if is_tick(tup):
@@ -178,7 +178,7 @@ class TickAwareBolt(Bolt):
             self.process(tup)
 
     def process(self, tup: Tuple) -> None:
-        """Called for every tuple that is no tick."""
+        """Called for every tuple except ticks."""
 
     def on_tick(self, tup: Tuple) -> None:
         """Called for every tick."""
@@ -220,7 +220,7 @@ class LambdaBolt(BasicBolt):
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether `function` can be called with `count` positional arguments, as far as one can tell."""
+    """Whether `function` accepts `count` positional arguments; True if its signature is unknown."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # some built-in functions do not tell

@@ -1,11 +1,11 @@
-"""The configuration of a topology: a dict with Storm's keys and setters, and the checks that submit makes.
+"""The configuration of a topology: a dict with Storm's keys and setters, checked at submit.
 
     conf = Config()
     conf.set_num_workers(2)
     conf[Config.TOPOLOGY_MAX_SPOUT_PENDING] = 1000
 
-The keys, their defaults and what each takes: `config_keys.py`. Any mapping is as good as a `Config`. It must be fit for
-JSON, because it travels to every slot.
+`config_keys.py` lists the keys, their defaults and their types. Any mapping can be used instead of a `Config`. It must
+be JSON-serializable, because it is sent to every slot.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _Constants: Any = type("_Constants", (), {key.constant: key.name for key in KEYS
 class Config(dict[str, object], _Constants):  # type: ignore[misc]
     """A topology's configuration, with Storm's constants (`Config.TOPOLOGY_DEBUG`) and setters.
 
-    As in Java, a setter may also be called on the class with any dict: `Config.set_debug(conf, True)`. Setters check
-    nothing: values are checked when the topology is submitted.
+    As in Java, a setter may also be called on the class with any dict: `Config.set_debug(conf, True)`. Setters do not
+    check values; submitting the topology does.
     """
 
     def set_debug(self: Conf, on: bool) -> None:
@@ -122,12 +122,12 @@ class Config(dict[str, object], _Constants):  # type: ignore[misc]
 
 
 def validate(conf: Mapping[str, object]) -> None:
-    """Raise `InvalidConfigError` at the first value that is wrong; log a warning for a key that seems misspelt."""
+    """Raise `InvalidConfigError` for the first invalid value; log a warning for a key that seems misspelt."""
     resolve(conf)
 
 
 def resolve(conf: Mapping[str, object] | None) -> dict[str, object]:
-    """Every known key with its value or default, and the unknown keys: checked, and a copy of its own."""
+    """A checked deep copy of `conf`: every known key with its value or default, and the unknown keys."""
     resolved = {**{key.name: key.default for key in KEYS.values()}, **_checked({} if conf is None else conf, "")}
     _check_together(resolved, "")
     return resolved
@@ -136,9 +136,9 @@ def resolve(conf: Mapping[str, object] | None) -> dict[str, object]:
 def component_conf(
     topology_conf: Mapping[str, object], own: Mapping[str, object] | None, component_id: str
 ) -> dict[str, object]:
-    """The configuration that the tasks of a component see: `topology_conf`, and over it what the component may set.
+    """The configuration of a component's tasks: `topology_conf`, overridden by those of its own keys that it may set.
 
-    `topology_conf` has been checked: it comes from `resolve`.
+    `topology_conf` must come from `resolve`, which checks it.
     """
     where = f"component {component_id!r}: "
     conf = {key: _json_copy(value, key, where) for key, value in topology_conf.items()}
@@ -149,7 +149,7 @@ def component_conf(
 
 
 def class_name(cls: type | str) -> str:
-    """The name under which `load_class` finds `cls` again; a name stays as it is."""
+    """The name under which `load_class` finds `cls`. A name is returned unchanged."""
     if isinstance(cls, str):
         return cls
     if not isinstance(cls, type):
@@ -190,12 +190,12 @@ def _classes(owner: object) -> list[str]:
 
 def _append(conf: Conf, key: str, entry: object) -> None:
     registered = conf.get(key)
-    # A new list: the one in `conf` may be shared with the mapping it was made from.
+    # A new list, because the mapping that `conf` was made from may share the old one.
     conf[key] = [*registered, entry] if isinstance(registered, (list, tuple)) else [entry]
 
 
 def _checked(conf: Mapping[str, object], where: str) -> dict[str, object]:
-    """A copy of `conf` of which every single value is right."""
+    """A copy of `conf` in which each value is valid by itself."""
     if not isinstance(conf, Mapping):
         raise InvalidConfigError(f"{where}the configuration is {reprlib.repr(conf)}, but must be a mapping")
     named = {_json_key(key, "the configuration", where): value for key, value in conf.items()}
@@ -228,13 +228,13 @@ def _check_together(conf: Mapping[str, object], where: str) -> None:
     if is_exactly_once and conf.get("topology.enable.message.timeouts") is False:
         raise InvalidConfigError(
             f"{where}topology.state.guarantee is 'exactly-once' while topology.enable.message.timeouts is False: one "
-            f"tuple that nobody acks or fails would hold up all commits for ever; allow timeouts, and set "
+            f"tuple that nobody acks or fails would block all commits for ever; allow timeouts, and set "
             f"topology.message.timeout.secs to more than any tuple takes"
         )
     if is_exactly_once and conf.get("topology.acker.executors") == 0:
         raise InvalidConfigError(
             f"{where}topology.state.guarantee is 'exactly-once' while topology.acker.executors is 0: without acking "
-            f"nobody knows what has failed; set topology.acker.executors to null"
+            f"failed tuples are not noticed; set topology.acker.executors to null"
         )
 
 
@@ -246,7 +246,7 @@ def _may_set(key: str, where: str) -> bool:
 
 
 def _json_copy(value: object, path: str, where: str, depth: int = 0) -> object:
-    """A copy of `value` in JSON's own types; `path` says where in the configuration it is."""
+    """A copy of `value` in JSON's types. `path` is its place in the configuration, for error messages."""
     if value is None or isinstance(value, bool):
         return value
     if depth > _DEEPEST:

@@ -114,7 +114,7 @@ CONSTRAINTS = Kind("a list of lists of component ids, or a mapping of component 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One configuration key. `default` is a scalar, so that nobody can change it for others."""
+    """One configuration key. `default` is a scalar, so that it cannot be mutated."""
 
     name: str
     default: bool | int | float | str | None
@@ -158,10 +158,10 @@ _OURS = (
     Key(
         "topology.max.replays", 3, _or_null(COUNT_OR_ZERO), "replays of a row before it is a dead letter; null: no end"
     ),
-    Key("topology.poison.deaths", 2, COUNT_OR_ZERO, "deaths by a tuple that then fails unexecuted; 0: never fails so"),
-    Key("topology.slot.inbox.max.bytes", 64 * 1024 * 1024, COUNT, "while a slot holds more, spouts that feed it rest"),
-    Key("topology.slot.max.restarts", 5, COUNT_OR_ZERO, "deaths in a row without a commit that a slot may die"),
-    Key("topology.state.allow.older.commit", False, FLAG, "begin with an older commit where the newest is damaged"),
+    Key("topology.poison.deaths", 2, COUNT_OR_ZERO, "slot deaths by one tuple until it fails unexecuted; 0: never"),
+    Key("topology.slot.inbox.max.bytes", 64 * 1024 * 1024, COUNT, "above this, spouts that feed the slot are paused"),
+    Key("topology.slot.max.restarts", 5, COUNT_OR_ZERO, "restarts of a slot in a row without a commit"),
+    Key("topology.state.allow.older.commit", False, FLAG, "restore an older commit if the newest is damaged"),
     Key(
         "topology.state.guarantee",
         "at-least-once",
@@ -179,7 +179,7 @@ _STORM = (
     Key("topology.acker.executors", None, COUNT_OR_ZERO, "0 turns acking off; null: on"),
     Key("topology.message.timeout.secs", 30, POSITIVE, "a tree that takes longer fails"),
     Key("topology.enable.message.timeouts", True, FLAG, "False: trees never time out"),
-    Key("topology.max.spout.pending", None, COUNT, "open roots per spout task; Trident: batches", Scope.TASK),
+    Key("topology.max.spout.pending", None, COUNT, "pending roots per spout task; Trident: batches", Scope.TASK),
     Key("topology.sleep.spout.wait.strategy.time.ms", 1, AMOUNT, "pause of a spout that emitted nothing", Scope.TASK),
     Key("topology.tick.tuple.freq.secs", None, POSITIVE, "seconds between tick tuples", Scope.TASK),
     Key("topology.debug", False, FLAG, "log every emit", Scope.TASK),
@@ -305,7 +305,7 @@ _WITHOUT_EFFECT: dict[str, tuple[_Row, ...]] = {
         ("topology.classpath.beginning", None, TEXT_OR_TEXTS),
         ("topology.logging.config", None, TEXT),
     ),
-    "a slot's life is held by its connection; see topology.execute.timeout.secs": (
+    "a slot is alive while it is connected; see topology.execute.timeout.secs": (
         ("topology.worker.timeout.secs", None, POSITIVE),
         ("worker.max.timeout.secs", 600, POSITIVE),
         ("topology.state.synchronization.timeout.secs", 60, POSITIVE),

@@ -1,4 +1,4 @@
-"""TopologyContext: what a task can ask about itself and the topology around it."""
+"""TopologyContext: what a task can ask about itself and its topology."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pystorm_spark.topology.tuple import SYSTEM_COMPONENT, SYSTEM_TASK, GlobalSt
 
 
 class TaskServices(Protocol):
-    """What the engine does for a context."""
+    """The services that a task provides to its context."""
 
     def register_metric(self, name: str, metric: Any, bucket_secs: float) -> Any: ...
     def registered_metric(self, name: str) -> Any: ...
@@ -53,7 +53,7 @@ class TaskServices(Protocol):
     toJSONString="to_json_string",
 )
 class TopologyContext:
-    """The view that one task has of its topology. System components are not shown."""
+    """The view that one task has of its topology, without system components."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TopologyContext:
 
     @property
     def conf(self) -> Mapping[str, Any]:
-        """The topology's configuration, overlaid by the component's own."""
+        """The configuration of the topology, overridden by the component's own."""
         return self._conf
 
     @property
@@ -170,7 +170,7 @@ class TopologyContext:
             raise StormError(f"task_for cannot group by {values!r}: {exc}") from exc
 
     def component_id(self, task_id: int) -> str:
-        """The component of a task; an unknown id is an `UnknownIdError`."""
+        """The component of a task. An unknown id raises `UnknownIdError`."""
         if task_id == SYSTEM_TASK:
             return SYSTEM_COMPONENT
         if task_id not in self._component_of:
@@ -179,11 +179,11 @@ class TopologyContext:
         return self._component_of[task_id]
 
     def component_streams(self, component_id: str) -> set[str]:
-        """The streams that a component declares; an unknown component is an `UnknownIdError`, here and below."""
+        """The streams that a component declares. An unknown component raises `UnknownIdError`, here and below."""
         return set(self._spec(component_id).outputs)
 
     def component_output_fields(self, component_id: str | GlobalStreamId, stream_id: str = DEFAULT_STREAM) -> Fields:
-        """The fields of a stream, named by its two ids or by a `GlobalStreamId`; `UnknownIdError` if there is none."""
+        """The fields of a stream, given by its two ids or by a `GlobalStreamId`. It raises `UnknownIdError`."""
         if isinstance(component_id, GlobalStreamId):
             component_id, stream_id = component_id
         outputs = self._spec(component_id).outputs
@@ -244,14 +244,14 @@ class TopologyContext:
         return self._services.call_at(self.monotonic() + secs, function, secs)
 
     def set_task_data(self, name: str, value: Any) -> None:
-        """Keep something for this task, for hooks and helpers to share."""
+        """Keep a value for this task, for example to share it with hooks."""
         self._data[name] = value
 
     def get_task_data(self, name: str) -> Any:
         return self._data.get(name)
 
     def set_executor_data(self, name: str, value: Any) -> None:
-        """As `set_task_data`, under names of its own: every task is an executor here."""
+        """Like `set_task_data`, with separate names. Here every task is an executor of its own."""
         self._executor_data[name] = value
 
     def get_executor_data(self, name: str) -> Any:
@@ -263,14 +263,14 @@ class TopologyContext:
         return self._services.shared_executor()
 
     def add_task_hook(self, hook: TaskHook) -> None:
-        """Have `hook` called from now on for what this task does."""
+        """Call `hook` from now on when this task emits, executes, acks or fails. Calls its `prepare` first."""
         hook.prepare(self._conf, self)
         self._services.add_hook(hook)
 
     def register_metric(self, name: str, metric: Any, bucket_secs: float | None = None) -> Any:
-        """Read `metric` at the end of every time bucket and hand it to the metrics consumers; gives the metric back.
+        """Read `metric` at the end of every time bucket and pass it to the metrics consumers; return the metric.
 
-        Allowed in `open` and `prepare` only; a name may be used once in a task.
+        It may be called in `open` and `prepare` only, and once for each name in a task.
         """
         secs = self._conf["topology.builtin.metrics.bucket.size.secs"] if bucket_secs is None else bucket_secs
         return self._services.register_metric(name, metric, secs)
@@ -300,7 +300,7 @@ class TopologyContext:
         return timer
 
     def to_json_string(self) -> str:
-        """What Storm's multilang protocol tells a child process of its context."""
+        """The context as Storm's multilang protocol sends it to a child process."""
         me = self.this_component_id
         return json.dumps(
             {
@@ -326,7 +326,7 @@ class TopologyContext:
 
 
 def _as_json(grouping: Grouping) -> dict[str, Any]:
-    """A grouping as Storm writes it, where global is fields without a field and partial key is a custom one."""
+    """A grouping as Storm writes it: global as fields without a field, and partial key as a custom grouping."""
     if isinstance(grouping, (FieldsGrouping, GlobalGrouping)):
         return {"type": "FIELDS", "fields": list(getattr(grouping, "fields", ()))}
     if isinstance(grouping, (PartialKeyGrouping, CustomGrouping)):

@@ -1,4 +1,4 @@
-"""CommittedBolt, DurableBolt: bolts whose work is committed. How kinds of bolts that keep state meet the engine."""
+"""CommittedBolt, DurableBolt, BatchSpout: the interface between the engine and components that take part in commits."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ PACKED = 101  # a key or a value that is no atom, packed by a `StateCodec`
 
 
 class TaskKey(NamedTuple):
-    """A task across restarts: its task id may change, this does not."""
+    """Names a task across restarts, in which its task id may change."""
 
     component: str
-    index: int  # type: ignore[assignment]  # it hides a method of tuples, which nobody calls
+    index: int  # type: ignore[assignment]  # it hides a method of tuples that is never called
 
 
 class StateCodec(Protocol):
-    """Packs any values that can travel, and unpacks them, each with its exact type."""
+    """Packs values and unpacks them, each with its exact type."""
 
     def pack(self, values: Sequence[Any]) -> bytes: ...
 
     def pack_value(self, value: Any) -> bytes:
-        """The row of one value; a `SerializationError` says what is wrong with it."""
+        """Pack a single value, as a row. A `SerializationError` says why it cannot be packed."""
         ...
 
     def defines_classes(self, packed: bytes) -> bool:
-        """Whether a packed row brings the classes of its values along: in each process they are others."""
+        """Whether a packed row contains class definitions, which make a different class in each process."""
         ...
 
     def knows_again(self, value: Any) -> bool:
-        """Whether a copy from another process is equal to `value`, though it may be of another class."""
+        """Whether a copy from another process equals `value`, although its class may be another one."""
         ...
 
     def unpack_rows(self, data: bytes, count: int) -> list[list[Any]]: ...
 
 
 class CommittedBolt(Bolt):
-    """A bolt that takes part in commits: spouts whose tuples reach it hear of acks after a commit.
+    """A bolt that takes part in commits. Spouts whose tuples reach it get their acks after a commit.
 
-    All of this is called between executes, in the thread that executes.
+    The engine calls these methods between executes, in the thread that executes.
     """
 
     @abstractmethod
     def prepare_commit(self, txid: int, is_full: bool) -> bytes | None:
-        """Set apart what has changed since the last commit, or all there is; None if none of it is state."""
+        """Return the changes since the last commit, or the whole state if `is_full`; None if the bolt has no state."""
 
     @abstractmethod
     def commit(self, txid: int) -> None:
-        """What was prepared is committed."""
+        """The commit `txid`, with what was prepared for it, is made."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """Go back to the last commit."""
+        """Roll back to the last commit."""
 
     def post_rollback(self) -> None:
         """All bolts of this process have gone back; called before anything is executed again."""
@@ -70,29 +70,29 @@ class CommittedBolt(Bolt):
 class DurableBolt(WrappingBolt, CommittedBolt):
     """A bolt with state.
 
-    What it keeps travels as sections, oldest first: each one msgpack array of keys and values in turn, with the changes
-    of a commit, or with all there was.
+    Its state is stored as sections, oldest first. Each section is one msgpack array of alternating keys and values: the
+    changes of one commit, or the whole state.
     """
 
     checkpoint_metadata: Any = None  # plain data that a checkpoint keeps of the bolt, for its `validate`
-    starting = "prepare"  # the user's method that a start has come to, for what it raises
+    starting = "prepare"  # the user's method that is being called, for error messages
 
     @property
     @abstractmethod
     def schema_version(self) -> int:
-        """The version of what the state's values look like; kept with the state."""
+        """The user's version of the format of the values; stored with the state."""
 
     @abstractmethod
     def restore(self, codec: StateCodec, sections: Sequence[bytes], schema_version: int | None) -> None:
-        """Begin with what the last commit held; called once, after `prepare`. No version: there was no commit."""
+        """Load the state of the last commit; called once, after `prepare`. Without a commit the version is None."""
 
     @abstractmethod
     def committed(self) -> dict[Any, Any]:
-        """What the last commit holds."""
+        """{key: value} of the last commit."""
 
     @abstractmethod
     def committed_value(self, key: Any) -> Any:
-        """What the last commit holds for `key`; None if it holds nothing."""
+        """The value of `key` in the last commit; None if it has none."""
 
 
 @java_names()
@@ -128,19 +128,19 @@ class DurableSpout(Spout):
 
 
 class BatchSpout(Spout):
-    """A spout whose source gives a batch again as a whole until all of it is done: it may take several commits.
+    """A spout whose source redelivers a whole batch until all of it is done, which may take several commits.
 
-    Its message ids are (component, batch, partition, number of the row there). With exactly-once it leaves out what is
-    committed by itself.
+    Its message ids are (component, batch, partition, row number in the partition). With exactly-once it skips committed
+    rows by itself.
     """
 
     @abstractmethod
     def next_tuples(self, most: int) -> bool:
-        """Emit up to `most` tuples; whether there may be more."""
+        """Emit up to `most` tuples; return whether there may be more."""
 
     @abstractmethod
     def acked(self, message_ids: Sequence[Any]) -> None:
-        """All of these are acked."""
+        """These messages are acked."""
 
     def next_tuple(self) -> None:
         self.next_tuples(1)
@@ -150,7 +150,7 @@ class BatchSpout(Spout):
 
 
 def committed_of(component: Component) -> CommittedBolt | None:
-    """`component` if its work is committed, or the bolt it wraps whose work is."""
+    """`component`, or the bolt it wraps, if that takes part in commits; otherwise None."""
     inner: Any = component
     while inner is not None and not isinstance(inner, CommittedBolt):
         inner = getattr(inner, "wrapped", None)

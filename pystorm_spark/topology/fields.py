@@ -83,7 +83,7 @@ FieldsLike = Fields | str | Iterable[str]
 
 
 def as_fields(names: FieldsLike) -> Fields:
-    """`names` as `Fields`: a list of names, or one name, is as good."""
+    """`names` as `Fields`. It may be Fields, a list of names, or one name."""
     return names if isinstance(names, Fields) else Fields(names)
 
 

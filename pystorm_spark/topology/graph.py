@@ -34,7 +34,7 @@ class ComponentSpec:
 @java_names()
 @dataclass(frozen=True)
 class Topology:
-    """What `TopologyBuilder.create_topology` gives and a cluster takes."""
+    """A checked topology: `TopologyBuilder.create_topology` makes it, and a cluster runs it."""
 
     components: Mapping[str, ComponentSpec]
     worker_hooks: tuple[WorkerHook, ...] = ()

@@ -87,11 +87,11 @@ class CustomGrouping(Grouping):
 
 @java_names()
 class CustomStreamGrouping:
-    """Subclass this to choose target tasks yourself. Each source task has its own copy."""
+    """Subclass this to choose target tasks yourself. Each source task uses its own copy."""
 
     def prepare(self, context: TopologyContext, stream: GlobalStreamId, target_tasks: list[int]) -> None:
         """Called once, before the first tuple, with the task ids to choose from, ascending."""
 
     def choose_tasks(self, task_id: int, values: Sequence[Any]) -> list[int]:
-        """The ids of the tasks that get a copy of `values`, emitted by task `task_id`; may be none or many."""
+        """Return the ids of the tasks that get `values`, which task `task_id` emits: any number of them."""
         raise NotImplementedError(f"{type(self).__name__} must define choose_tasks(task_id, values)")

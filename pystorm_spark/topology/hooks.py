@@ -76,7 +76,8 @@ class BoltFailInfo:
 class TaskHook:
     """Subclass this and add it with `context.add_task_hook`, or name it in `topology.auto.task.hooks`.
 
-    Called for user streams only, in the task's own thread (for emits and acks of a user's thread, in the slot's).
+    The engine calls it for user streams only, in the thread that runs the task; for emits and acks of user threads, in
+    the thread that turns the slot. An exception is reported and has no other effect.
     """
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
@@ -94,10 +95,10 @@ class TaskHook:
 
 
 class WorkerHook:
-    """Subclass this and give it to `builder.add_worker_hook`: called once in every slot."""
+    """Subclass this and give it to `builder.add_worker_hook`. Each slot calls `start` and `shutdown` once."""
 
     def start(self, conf: Mapping[str, Any]) -> None:
-        """Called before the first component of the slot is opened."""
+        """Called before the first component of the slot is opened. An exception keeps the slot from starting."""
 
     def shutdown(self) -> None:
-        """Called after the last component of the slot is closed."""
+        """Called after the last component of the slot is closed. An exception is logged."""

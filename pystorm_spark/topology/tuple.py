@@ -49,10 +49,10 @@ class Origin:
 
 
 class Tree:
-    """The part of a tuple tree that lives in this process: how many of its tuples are neither acked nor failed.
+    """The subtree of a tuple tree that lives in this process. It counts the tuples that are neither acked nor failed.
 
-    A tuple holds the tree that it belongs to. Emitting anchored to the tuple opens another place in its tree, acking
-    closes the tuple's own; whoever brings `open` to zero calls `drained`.
+    A tuple refers to its tree. An emit anchored to the tuple adds one to `unsettled`, its ack subtracts one. The call
+    that brings `unsettled` to zero calls `drained`.
     """
 
     __slots__ = ("unsettled",)
@@ -60,20 +60,20 @@ class Tree:
     unsettled: int
 
     def drained(self) -> None:
-        """Every tuple of this part has been acked."""
+        """Every tuple of the subtree has been acked."""
 
     def fail(self) -> None:
-        """One tuple of this part has failed, and so all the trees that it belongs to."""
+        """A tuple of the subtree has failed: every tree that it belongs to fails."""
 
     def reset_timeout(self) -> None:
-        """Start the message timeout of every tree that this part belongs to anew."""
+        """Restart the message timeout of every tree that the subtree belongs to."""
 
     def members(self) -> tuple[Tree, ...]:
-        """The tracked trees that this part belongs to: none, one, or several where tuples are multi-anchored."""
+        """The tracked trees that the subtree belongs to: none, one, or several for tuples with several anchors."""
         return ()
 
     def edges(self) -> dict[int, int]:
-        """{root id: edge id} as in Storm; edges that stay inside a process are counted and have the id 0."""
+        """{root id: edge id} as in Storm. Edges inside a process have the id 0."""
         return {}
 
 
@@ -123,7 +123,7 @@ class Tuple:
     """A list of values that a task received, with the names of its fields and where it came from.
 
     Equality and hash are those of the object, as in Storm: two tuples with the same values are two tuples. Tuples are
-    made by `new_tuple`; the class has no `__init__`, for calling one costs more than all the rest of making a tuple.
+    made by `new_tuple`; the class has no `__init__`, because calling one costs more than the rest of making a tuple.
     """
 
     __slots__ = ("_origin", "_tree", "values")

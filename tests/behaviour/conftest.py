@@ -1,4 +1,9 @@
-"""One `cluster` fixture for every behaviour test: whatever engine it gives must pass them all."""
+"""The `cluster` fixture of the behaviour tests. Every test that takes it runs on every engine.
+
+A parametrized test runs with all its cases on the local engine, but **only with its first case on Spark**. Mark it
+`every_case(reason)`, with a reason from `engine.py`, if all its cases must run on Spark, too. A test marked
+`local_only(reason)` does not run on Spark at all.
+"""
 
 from pathlib import Path
 
@@ -46,10 +51,10 @@ def nothing_left_behind():
 
 
 def pytest_collection_modifyitems(items, config):
-    """Let `local_only` tests run on the local engine, and of a test with many cases the first one on the others.
+    """Deselect what does not run on Spark: tests marked `local_only`, and all cases but the first without `every_case`.
 
-    The cases of a test differ in what the runtime does, which all engines share; what an engine adds to it, they have
-    in common.
+    Usually the cases differ only in what the runtime does, and all engines share the runtime. A case on Spark takes
+    about a second.
     """
     seen, left_out = set(), set()
     for item in items:
@@ -57,7 +62,8 @@ def pytest_collection_modifyitems(items, config):
         if engine in (None, "local") or not item.path.is_relative_to(HERE):
             continue
         test = (engine, item.path, item.originalname)
-        if test in seen or item.get_closest_marker("local_only"):
+        is_repeated = test in seen and not item.get_closest_marker("every_case")
+        if is_repeated or item.get_closest_marker("local_only"):
             left_out.add(item)
         seen.add(test)
     config.hook.pytest_deselected(items=list(left_out))

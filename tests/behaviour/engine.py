@@ -1,7 +1,7 @@
-"""What the behaviour tests ask of an engine: a cluster, and two ways to let it work.
+"""The engines of the behaviour tests: how to make a cluster of each, and how to let it work.
 
-The local engine has simulated time. The others live in real time and in other processes: letting them work is waiting
-until nothing changes any more.
+The local engine simulates time. Spark works in real time and in other processes, so to let it work is to wait until
+nothing changes any more.
 """
 
 import contextlib
@@ -17,10 +17,15 @@ PATIENCE_SECS = 60
 
 
 # Why a test runs on the local engine only.
-STANDING_TIME = "asks what has not happened yet, or how often something has happened: time must stand still for that"
+STANDING_TIME = "asserts that something has not happened yet, or how often it has: time must stand still for that"
 LONG_TIME = "takes minutes unless time is simulated"
 ONE_PROCESS = "is about tasks in one process"
-NEVER_AT_REST = "never comes to rest, so that there is nothing to wait for but simulated time"
+NEVER_AT_REST = "never becomes idle, so only simulated time can end it"
+
+# Why all cases of a test run on Spark.
+OTHER_FRAMES = "the cases send different frames between slots"
+OTHER_ORDERS = "the cases differ in what the driver asks of the slots"
+OTHER_NAMES = "Spark, file systems and slots get the names"
 
 
 class ScatteringSparkCluster(SparkCluster):

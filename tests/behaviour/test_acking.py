@@ -3,7 +3,7 @@
 import pytest
 
 from pystorm_spark import BasicBolt, EmitError, FailedException, ReportedFailedException, TopologyBuilder
-from tests.behaviour.engine import chain, component, run, run_until_idle
+from tests.behaviour.engine import OTHER_FRAMES, chain, component, run, run_until_idle
 from tests.behaviour.probes import (
     Does,
     Fed,
@@ -154,6 +154,7 @@ def test_a_tuple_with_two_roots_keeps_both_open(cluster):
     assert cluster.topology_info("topology").pending == 2
 
 
+@pytest.mark.every_case(OTHER_FRAMES)
 @pytest.mark.parametrize("holding", [0, 1])
 def test_a_tuple_with_two_roots_waits_for_every_task_that_got_it(cluster, holding):
     def holds_in_the_last_task(bolt, tup):

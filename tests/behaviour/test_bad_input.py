@@ -21,7 +21,7 @@ from pystorm_spark import (
     TopologyBuilder,
     UnknownFieldError,
 )
-from tests.behaviour.engine import ONE_PROCESS, advance, chain, component, run
+from tests.behaviour.engine import ONE_PROCESS, OTHER_NAMES, OTHER_ORDERS, advance, chain, component, run
 from tests.behaviour.probes import Does, Fed, Rows, Sink, acks, attempt, holds, note, noted, numbers, passes_on
 from tests.ids import shown
 
@@ -371,6 +371,7 @@ class BreaksWhenLoaded(Rows):
         raise ValueError("not here")
 
 
+@pytest.mark.every_case(OTHER_ORDERS)
 @pytest.mark.parametrize("active", [True, False])
 def test_a_component_whose_module_is_missing_is_refused_with_its_name(cluster, active):
     with pytest.raises(SerializationError, match=r"'spout'.*'no_such_module_at_all'"):
@@ -461,6 +462,7 @@ def test_an_impossible_component_id_is_refused(id_):
     assert repr(id_) in str(raised.value)
 
 
+@pytest.mark.every_case(OTHER_NAMES)
 @pytest.mark.parametrize("id_", ["with space", "Ünïcode", "a.b/c:d", "_x", "$x", "x" * 300])
 def test_any_other_component_id_is_fine(cluster, id_):
     builder = TopologyBuilder()
@@ -489,7 +491,7 @@ def test_what_is_no_spout_is_refused(wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, "bolt", 5, numbers(1), Sink], ids=shown)
-def test_what_is_no_bolt_is_refused(wrong):
+def test_an_object_that_is_not_a_bolt_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(1))
     builder.set_bolt("the bolt", wrong).shuffle_grouping("spout")

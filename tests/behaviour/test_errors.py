@@ -482,7 +482,7 @@ def test_of_a_huge_error_the_beginning_and_the_end_are_told(cluster):
     (error,) = component(cluster, "a").errors
     assert error.exception.startswith("ValueError: firstxxx")
     assert error.exception.endswith("xxxlast")
-    assert "letters are left out" in error.exception
+    assert "characters left out" in error.exception
     assert max(map(len, (error.exception, error.traceback, error.input))) < 30_000
 
 

@@ -24,7 +24,18 @@ from pystorm_spark import (
     TopologyBuilder,
     is_tick,
 )
-from tests.behaviour.engine import ENGINES, NEVER_AT_REST, STANDING_TIME, advance, chain, component, run, run_until_idle
+from tests.behaviour.engine import (
+    ENGINES,
+    NEVER_AT_REST,
+    OTHER_NAMES,
+    OTHER_ORDERS,
+    STANDING_TIME,
+    advance,
+    chain,
+    component,
+    run,
+    run_until_idle,
+)
 from tests.behaviour.probes import Does, Fed, Rows, Sink, feed, holds, note, noted, numbers, passes_on
 from tests.ids import shown
 from tests.spark.components import wait_until
@@ -86,6 +97,7 @@ def test_an_invalid_name_is_refused(cluster, name):
         cluster.submit_topology(name, None, chain(numbers(1)))
 
 
+@pytest.mark.every_case(OTHER_NAMES)
 @pytest.mark.parametrize("name", ["word-count", "word count", "Wörter", "日本", "a" * 200, "-", "_x", "__x", "\n"])
 def test_any_other_name_is_fine(cluster, name):
     run(cluster, chain(numbers(1)), name=name)
@@ -116,7 +128,7 @@ def test_a_killed_topology_is_not_alive(cluster):
 
 
 @pytest.mark.parametrize("wrong", [None, "topology", TopologyBuilder(), object()], ids=lambda w: type(w).__name__)
-def test_what_is_no_topology_is_refused(cluster, wrong):
+def test_an_object_that_is_not_a_topology_is_refused(cluster, wrong):
     with pytest.raises(InvalidTopologyError, match="create_topology"):
         cluster.submit_topology("topology", None, wrong)
 
@@ -421,6 +433,7 @@ def test_a_rebalance_that_waits_lets_what_is_in_flight_finish(cluster):
     assert noted("acked")[0] == 0
 
 
+@pytest.mark.every_case(OTHER_ORDERS)
 @pytest.mark.parametrize("active", [True, False])
 def test_a_rebalance_keeps_the_status(cluster, active):
     run(cluster, chain(numbers(1), Sink()))
@@ -515,7 +528,9 @@ def test_a_topology_that_is_being_rebalanced_can_only_be_killed(live, beside, ca
     rebalance = beside(live.rebalance, "topology", wait_secs=60)
     await_status(live, "REBALANCING")
 
-    with pytest.raises(StormError, match="'topology' is being rebalanced: until that is done it can only be killed"):
+    with pytest.raises(
+        StormError, match="'topology' is being rebalanced; until the rebalance ends it can only be killed"
+    ):
         getattr(live, call)("topology")
     live.kill_topology("topology")
 
@@ -631,7 +646,7 @@ def test_real_time_cannot_be_advanced(call):
 
 @pytest.mark.parametrize("secs", [-3, float("nan"), float("inf")])
 def test_time_moves_forward_only_and_by_a_number_of_seconds(secs):
-    told = f"advance_time moves the clock forward by a number of seconds, got {secs}"
+    told = f"advance_time takes a number of seconds, 0 or more, got {secs}"
     with LocalCluster(simulated_time=True) as cluster, pytest.raises(StormError, match=told):
         cluster.advance_time(secs)
 

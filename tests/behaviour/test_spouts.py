@@ -6,6 +6,7 @@ from pystorm_spark import LambdaSpout, Spout, TopologyBuilder, is_tick
 from tests.behaviour.engine import (
     LONG_TIME,
     NEVER_AT_REST,
+    OTHER_FRAMES,
     STANDING_TIME,
     advance,
     chain,
@@ -233,6 +234,7 @@ def test_a_topology_killed_before_it_was_activated_closes_nothing(cluster):
     assert noted("calls") == []
 
 
+@pytest.mark.every_case(OTHER_FRAMES)
 @pytest.mark.parametrize(("settle", "told"), [("ack", "acked"), ("fail", "failed")])
 def test_a_deactivated_spout_hears_of_its_tuples(cluster, settle, told):
     def settles_on_tick(bolt, tup):

@@ -3,7 +3,16 @@
 import pytest
 
 from pystorm_spark import InvalidConfigError, TopologyBuilder, is_tick
-from tests.behaviour.engine import LONG_TIME, STANDING_TIME, advance, chain, component, run, run_until_idle
+from tests.behaviour.engine import (
+    LONG_TIME,
+    OTHER_FRAMES,
+    STANDING_TIME,
+    advance,
+    chain,
+    component,
+    run,
+    run_until_idle,
+)
 from tests.behaviour.probes import (
     Does,
     Fed,
@@ -215,6 +224,7 @@ def test_the_replay_of_a_timed_out_tuple_is_acked_for_itself(cluster):
     assert (noted("failed"), noted("acked")) == ([0], [0])
 
 
+@pytest.mark.every_case(OTHER_FRAMES)
 @pytest.mark.parametrize("verdict", ["ack", "fail"])
 def test_what_a_bolt_says_after_the_timeout_is_ignored(cluster, verdict):
     run(cluster, chain(Fed(), Holder()), CONF)

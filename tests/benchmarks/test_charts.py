@@ -24,14 +24,14 @@ def test_an_axis_from_zero_has_some_round_ticks(largest, ticks):
     assert Scale.of([largest / 2, largest], 100).ticks() == pytest.approx(ticks)
 
 
-def test_what_differs_by_orders_of_magnitude_is_drawn_by_its_logarithm():
+def test_values_of_different_magnitudes_have_a_logarithmic_axis():
     scale = Scale.of([15.0, 10_000.0], 300)
     assert scale.log
     assert scale.ticks() == [10, 100, 1000, 10_000]
     assert [scale.at(value) for value in scale.ticks()] == pytest.approx([0, 100, 200, 300])
 
 
-def test_what_can_be_nothing_is_drawn_from_zero():
+def test_values_that_may_be_zero_have_a_linear_axis():
     scale = Scale.of([0.0, 1000.0], 100)
     assert not scale.log
     assert scale.at(500) == 50

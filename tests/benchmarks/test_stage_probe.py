@@ -26,7 +26,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_life_is_cut_where_its_frames_have_passed(folder):
+def test_a_latency_is_split_at_the_moments_of_its_frames(folder):
     (life,) = Notes(folder).lives(0.0, 9.0, completed=[1.5, 1.9, 2.3])
     assert len(life) == len(STAGES)
     assert life == pytest.approx([0.1, 0.1, 0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.0, 0.0, 0.6, 0.1])

@@ -1,4 +1,4 @@
-"""A store on a small disk that fills up and turns read-only: run as a script, where it may mount one."""
+"""A store on a small disk that fills up and turns read-only. Run as a script, which mounts the disk."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""A store that is crashed at every point, and at every pair of points: run as a script, in a process without threads.
+"""A store that crashes at every point, and at every pair of points. Run as a script, in a process without threads.
 
-It prints how many points there are and how often it crashed; what is wrong is an error that names the points.
+It prints the number of points and of crashes. A failure is an error that names the points.
 """
 
 import gc
@@ -35,7 +35,7 @@ def expected(txid):
 
 
 def run(files, told):
-    """Go on to the last commit; `told(txid)` is called for each one that has been made."""
+    """Continue to the last commit; calls `told(txid)` for each one that is made."""
     store = CheckpointStore(files, "words")
     store.clean()
     while store.last.txid < LAST:
@@ -51,7 +51,7 @@ def run(files, told):
 
 
 def reached(folder):
-    """The points that a run comes to which does not crash."""
+    """The points that a run without a crash reaches."""
     recorder = Crashes("", marks="")
     arm(recorder)
     run(PosixFiles(folder), lambda txid: None)

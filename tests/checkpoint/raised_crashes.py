@@ -1,4 +1,4 @@
-"""Crashes that are exceptions, where a process for each of them would take too long."""
+"""Crashes as exceptions, for tests with too many crashes for a process each."""
 
 from contextlib import contextmanager
 

@@ -25,7 +25,7 @@ def test_a_disk_that_is_full_or_read_only_fails_the_commit_and_no_other(tmp_path
     run_where_it_may_mount(HERE / "bad_disk.py", tmp_path)
 
 
-def test_a_file_is_on_disk_before_it_has_its_name_and_so_is_its_name_before_it_is_told_of(tmp_path, monkeypatch):
+def test_a_file_is_synced_before_its_rename_and_its_folder_before_the_write_returns(tmp_path, monkeypatch):
     files = PosixFiles(tmp_path)
     steps = []
 
@@ -96,5 +96,5 @@ def test_the_environment_counts_when_a_point_is_reached(monkeypatch):
 
 
 def test_an_unknown_point_is_refused():
-    with pytest.raises(ValueError, match="no crash point 'part-lost'; there are part-written, "):
+    with pytest.raises(ValueError, match="unknown crash point 'part-lost'; the crash points are part-written, "):
         Crashes("part-lost", "")

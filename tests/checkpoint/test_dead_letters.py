@@ -25,7 +25,7 @@ def ids(folder):
     return [json.loads(line)["message_id"] for line in (folder / FILE_NAME).read_text().splitlines()]
 
 
-def test_letters_that_find_no_room_leave_no_part_of_them(tmp_path):
+def test_letters_that_do_not_fit_on_the_disk_leave_no_incomplete_line(tmp_path):
     letters = DeadLetters(tmp_path)
     letters.add(1, [{"message_id": 1}])
     with room_for(30), pytest.raises(CheckpointError, match=f"{FILE_NAME}' cannot be written: File too large"):

@@ -1,6 +1,6 @@
-"""A driver that was held up while another one took its checkpoint: whatever it does then counts for nobody.
+"""A driver that was suspended while another one took over its checkpoint: its later commits do not count.
 
-The first one commits, and at each of its steps the second one comes, takes the lock, and does some or all of its work.
+The first driver commits. At each of its steps the second one takes over the lock, and does some or all of its work.
 """
 
 from dataclasses import replace
@@ -114,7 +114,7 @@ def commits_and_removes(first):
 @pytest.mark.parametrize("removes", [True, False], ids=["lives", "is killed"])
 @pytest.mark.parametrize("work", [commits, commits_and_removes])
 @pytest.mark.parametrize("progress", COMMITS)
-def test_what_is_told_of_a_commit_is_true_wherever_another_driver_comes_in_between(work, progress, removes):
+def test_a_reported_commit_is_durable_at_whichever_step_another_driver_takes_over(work, progress, removes):
     for at in range(steps_of(work)):
         world, seconds = World(), []
         first = first_with_two_commits(world)

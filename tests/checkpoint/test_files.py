@@ -1,4 +1,4 @@
-"""The files of a checkpoint in a folder: whole or not there, and nobody else's."""
+"""The files of a checkpoint in a folder: written atomically, and only by their owner."""
 
 import errno
 import os
@@ -40,12 +40,12 @@ def test_folder_and_files_are_for_their_owner_only(files, tmp_path):
     assert mode(tmp_path / "state" / "a.part") == 0o600
 
 
-def test_files_of_strangers_are_not_listed_and_cannot_be_named(files, tmp_path):
+def test_foreign_file_names_are_neither_listed_nor_accepted(files, tmp_path):
     (tmp_path / "state" / "driver.lock").write_text("")
     (tmp_path / "state" / "folder.part").mkdir()
     assert files.names() == []
     for name in ["driver.lock", "driver.flock", "../a.part", ".part", "manifest-1", f"manifest-{1:020d}-1"]:
-        with pytest.raises(CheckpointError, match="is no name"):
+        with pytest.raises(CheckpointError, match="is not the name"):
             files.remove(name)
 
 
@@ -104,7 +104,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(files, monkeypa
     assert files.read("a.part") == b"one"
 
 
-def test_a_new_file_that_may_not_stay_is_not_left_behind(files, monkeypatch):
+def test_a_file_whose_folder_cannot_be_synced_is_removed(files, monkeypatch):
     def fail(_):
         raise OSError(errno.EIO, "the disk does not answer")
 

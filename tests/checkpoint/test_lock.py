@@ -1,4 +1,4 @@
-"""Checkpoint folders: one driver at a time, and a clear word where a folder cannot be one."""
+"""Checkpoint folders: one driver at a time, and a clear error for a folder that cannot be one."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def test_a_second_driver_is_refused_and_told_who_holds_the_checkpoint(tmp_path):
     lock.release()
 
 
-def test_a_checkpoint_is_free_when_its_driver_lets_go(tmp_path):
+def test_a_checkpoint_is_free_when_its_driver_releases_it(tmp_path):
     CheckpointLock(tmp_path).release()
     CheckpointLock(tmp_path).release()
 
@@ -114,7 +114,7 @@ def test_missing_parents_are_made(tmp_path):
 
 
 @pytest.mark.parametrize("named", ["", 7, b"bytes", "hdfs://host/path", "s3a://bucket/path", "file://host/path"])
-def test_what_is_no_folder_of_this_machine_is_refused(named):
+def test_a_checkpoint_that_is_not_a_local_folder_is_refused(named):
     with pytest.raises(CheckpointError):
         checkpoint_folder(named)
 

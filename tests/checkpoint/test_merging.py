@@ -75,12 +75,12 @@ class TestSections:
         assert DELETION not in msgpack.unpackb(merged, strict_map_key=False, unicode_errors="surrogatepass")[1::2]
 
     @given(SECTIONS, SECTIONS, KEY_HOOKS)
-    def test_newer_sections_merged_do_the_same_to_what_is_older(self, older, newer, key_of):
+    def test_merged_newer_sections_have_the_same_effect_on_older_ones(self, older, newer, key_of):
         merged = merge_sections(newer, is_full=False, key_of=key_of)
         expected = replay([*older, *newer], key_of)
         assert [*replay([*older, merged], key_of).items()] == [*expected.items()]
 
-    def test_a_merged_section_is_no_larger_than_what_it_is_made_of(self):
+    def test_a_merged_section_is_not_larger_than_its_sections(self):
         changes = [section(("k", number)) for number in range(100)]
         assert merge_sections(changes, is_full=True) == changes[-1]
         assert merge_sections(changes, is_full=False) == changes[-1]
@@ -214,7 +214,7 @@ class Interrupted(SlotCheckpoint):
         self.kept = merged
 
 
-def test_a_commit_during_a_merge_leaves_no_merged_part_of_what_is_gone(files):
+def test_a_commit_during_a_merge_leaves_no_replaced_part(files):
     side = Interrupted(files, 0, Assignment(), ValueCodec())
     for txid in range(1, FEWEST + 1):
         side.commit(txid)

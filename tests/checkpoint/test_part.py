@@ -68,7 +68,7 @@ def test_a_whole_part_in_the_place_of_another_is_refused(files, tmp_path):
     part = write_part(files, "one", {A: b"aa"}, is_full=True)
     other = write_part(files, "two", {A: b"bb"}, is_full=True)
     (tmp_path / other.name).rename(tmp_path / part.name)
-    with pytest.raises(CheckpointError, match="not the file that was committed"):
+    with pytest.raises(CheckpointError, match="is not the one that was committed"):
         read_part(files, part, {A})
 
 

@@ -1,4 +1,4 @@
-"""The commits of a topology: the last one is found again or refused, and what no commit needs goes."""
+"""The commits of a topology: the last one is restored or refused, and unneeded files are removed."""
 
 import errno
 import logging
@@ -118,7 +118,7 @@ def test_commits_go_forward(files):
         store.publish(Manifest("others", 4))
 
 
-def test_what_only_old_commits_needed_is_removed(files):
+def test_files_that_only_old_commits_needed_are_removed(files):
     store = started(files)
     for txid in range(1, 20):
         commit(files, store, txid, is_full=True)
@@ -135,7 +135,7 @@ def test_acked_ids_go_with_their_commit(files):
     assert opened(files).last.acked == (acked,)
 
 
-def test_what_was_written_for_the_next_commit_outlives_this_one(files):
+def test_parts_of_the_next_commit_survive_this_one(files):
     store = started(files)
     early = write_part(files, "early", {A: b"1"}, is_full=False)
     for txid in range(1, 5):
@@ -143,7 +143,7 @@ def test_what_was_written_for_the_next_commit_outlives_this_one(files):
     assert early.name in files.names()
 
 
-def test_cleaning_removes_what_no_commit_needs_and_nothing_of_strangers(files, tmp_path):
+def test_cleaning_removes_unneeded_files_but_no_foreign_ones(files, tmp_path):
     store = started(files)
     commit(files, store, 1)
     commit(files, store, 2)
@@ -192,12 +192,12 @@ def test_a_commit_with_a_damaged_part_is_passed_over_if_that_is_allowed(files, t
 
 
 def replaced(three):
-    """The last commit in the place of itself, as after moving keys; its name."""
+    """Replace the last commit by itself, as a repartition does; returns its name."""
     three.replace_last(three.last)
     return f"manifest-{3:020d}-000001"
 
 
-def test_a_damaged_commit_that_was_replaced_does_not_stand_before_the_one_that_follows(files, three, tmp_path):
+def test_a_damaged_replaced_commit_does_not_hide_the_next_commit(files, three, tmp_path):
     (tmp_path / replaced(three)).write_bytes(b"")
     store = opened(files, allow_older=True)
     assert store.last.txid == 2
@@ -206,36 +206,36 @@ def test_a_damaged_commit_that_was_replaced_does_not_stand_before_the_one_that_f
     assert opened(files).last == store.last
 
 
-def test_a_damaged_commit_gives_way_to_the_one_it_was_to_replace_if_that_is_still_there(files, three, tmp_path):
+def test_a_damaged_replacement_falls_back_to_the_commit_it_replaces(files, three, tmp_path):
     before, old = manifest_path(tmp_path, 3).read_bytes(), three.last
     (tmp_path / replaced(three)).write_bytes(b"")
     manifest_path(tmp_path, 3).write_bytes(before)  # as if it had not been removed yet
     assert opened(files, allow_older=True).last == old
 
 
-def test_where_all_commits_are_damaged_none_is_made_up(files, three, tmp_path):
+def test_a_store_with_only_damaged_commits_is_refused(files, three, tmp_path):
     for txid in [2, 3]:
         manifest_path(tmp_path, txid).write_bytes(b"")
-    with pytest.raises(CheckpointError, match="no manifest that can be read"):
+    with pytest.raises(CheckpointError, match="no readable manifest"):
         opened(files, allow_older=True)
 
 
-def test_parts_without_a_manifest_are_not_taken_for_a_new_checkpoint(files, three, tmp_path):
+def test_parts_without_a_manifest_are_refused_as_a_loss(files, three, tmp_path):
     for txid in [2, 3]:
         manifest_path(tmp_path, txid).unlink()
-    with pytest.raises(CheckpointError, match="holds state, but no manifest") as raised:
+    with pytest.raises(CheckpointError, match="holds state, but no readable manifest") as raised:
         opened(files)
     assert str(tmp_path) in str(raised.value)
 
 
-def test_a_first_commit_whose_manifest_is_gone_is_not_taken_for_a_beginning(files, tmp_path):
+def test_a_lost_manifest_of_the_first_commit_is_refused(files, tmp_path):
     commit(files, started(files), 1)
     manifest_path(tmp_path, 1).unlink()
-    with pytest.raises(CheckpointError, match=r"has lost a manifest, .* only manifest-0+; .* holds nothing$"):
+    with pytest.raises(CheckpointError, match=r"has lost a manifest, .* only manifest-0+; .* is empty$"):
         opened(files)
 
 
-def test_parts_beside_the_first_of_the_empty_manifests_are_not_taken_for_a_beginning(files, tmp_path):
+def test_parts_beside_only_one_empty_manifest_are_refused(files, tmp_path):
     started(files)
     write_part(files, "p1", {A: b"1"}, is_full=False)
     manifest_path(tmp_path, 0).unlink()
@@ -243,7 +243,7 @@ def test_parts_beside_the_first_of_the_empty_manifests_are_not_taken_for_a_begin
         opened(files)
 
 
-def test_a_start_that_was_interrupted_is_made_up_for(files, tmp_path):
+def test_an_interrupted_start_is_completed_by_the_next(files, tmp_path):
     started(files)
     manifest_path(tmp_path, 0).unlink()
     assert started(files).last.txid == 0
@@ -253,7 +253,7 @@ def test_a_start_that_was_interrupted_is_made_up_for(files, tmp_path):
 def test_a_whole_manifest_in_the_place_of_another_is_refused(files, three, tmp_path):
     path = manifest_path(tmp_path, 3)
     path.write_bytes(manifest_path(tmp_path, 2).read_bytes())
-    with pytest.raises(CheckpointError, match="is of the commit 2") as raised:
+    with pytest.raises(CheckpointError, match="holds the commit 2") as raised:
         opened(files)
     assert repr(str(path)) in str(raised.value)
 
@@ -268,7 +268,7 @@ def test_a_missing_part_is_refused_and_its_path_told(files, three, tmp_path):
 
 @pytest.mark.parametrize("allow_older", [False, True])
 def test_the_checkpoint_of_another_topology_is_refused(files, three, allow_older):
-    with pytest.raises(CheckpointError, match="of the topology 'words', not of 'others'"):
+    with pytest.raises(CheckpointError, match="to the topology 'words', not to 'others'"):
         CheckpointStore(files, "others", allow_older=allow_older)
 
 
@@ -330,7 +330,7 @@ def refuses_to_go_on(files, store, missing):
 
 def test_a_commit_after_one_whose_manifest_is_gone_ends_with_the_reason(files, three, tmp_path):
     manifest_path(tmp_path, 3).unlink()
-    refuses_to_go_on(files, three, f"manifest-{3:020d} is not there")
+    refuses_to_go_on(files, three, f"manifest-{3:020d} is missing")
 
 
 def test_a_commit_that_needs_a_part_which_is_gone_ends_with_the_reason(files, three, tmp_path):
@@ -343,10 +343,10 @@ def test_a_commit_into_a_folder_that_is_gone_ends_with_the_reason(tmp_path):
     files = PosixFiles(tmp_path / "state")
     store = started(files)
     shutil.rmtree(tmp_path / "state")
-    refuses_to_go_on(files, store, f"manifest-{0:020d} is not there")
+    refuses_to_go_on(files, store, f"manifest-{0:020d} is missing")
 
 
-def test_a_part_that_is_there_and_not_yet_listed_is_not_taken_for_a_loss(files, three, monkeypatch):
+def test_a_part_that_is_not_yet_listed_does_not_count_as_lost(files, three, monkeypatch):
     listed = files.names()
     monkeypatch.setattr(files, "names", lambda: listed)
     commit(files, three, 4)
@@ -367,7 +367,7 @@ def test_a_commit_whose_old_files_cannot_be_removed_stands_and_they_go_later(fil
     assert len(files.names()) == 4
 
 
-def test_what_a_dead_slot_has_left_behind_is_removed_and_no_other_file(files):
+def test_forget_removes_only_uncommitted_files_of_the_dead_slot(files):
     log = CommitLog(CheckpointStore(files, "words"), "words", [[A], [B]])
     sides = [SlotCheckpoint(files, slot, log.assignment(slot), ValueCodec()) for slot in (0, 1)]
     written = [side.write(1, {task: b"\x90"}, {}, is_full=False) for side, task in zip(sides, (A, B), strict=True)]
@@ -392,7 +392,7 @@ def run_once(files, spouts, txids):
     return begun
 
 
-def test_what_is_committed_of_a_spout_that_is_taken_out_is_known_when_it_comes_back():
+def test_ids_of_a_removed_spout_are_known_when_it_returns():
     files = MemoryFiles()
     run_once(files, ["rows", "others"], [1, 2])
     for txid in range(3, 3 + 2 * CARRIED_PARTS):
@@ -405,7 +405,7 @@ def test_what_is_committed_of_a_spout_that_is_taken_out_is_known_when_it_comes_b
     assert len(begun["rows"]) == CARRIED_PARTS + 1
 
 
-def test_a_part_that_was_written_before_another_could_not_be_is_given_up(files, monkeypatch):
+def test_a_retry_removes_the_part_that_a_failed_write_left(files, monkeypatch):
     side = SlotCheckpoint(files, 0, Assignment(), ValueCodec())
     write = PosixFiles.write
 

@@ -44,13 +44,13 @@ def test_a_long_name_is_shortened_and_the_columns_stay_in_line():
     assert len(row) == len(header)
 
 
-def test_errors_that_may_be_more_than_are_kept_are_shown_as_such():
+def test_a_full_list_of_errors_is_shown_with_a_plus():
     full = ComponentInfo("bolt", 1, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, [ERROR] * ERRORS_KEPT)
 
     assert str(full).endswith(" 50+")
 
 
-def test_in_short_neither_the_configuration_nor_the_components_are_told():
+def test_the_repr_has_neither_configuration_nor_components():
     assert repr(info(count=BOLT)) == (
         "TopologyInfo(name='word-count', id='word-count-1-7', status='ACTIVE', uptime_secs=7500.9, workers=2, "
         "pending=567)"
@@ -71,7 +71,7 @@ def test_in_short_neither_the_configuration_nor_the_components_are_told():
         (86_400 * 400, "400 d 0 h"),
     ],
 )
-def test_a_span_of_time_is_told_in_two_units(secs, told):
+def test_a_duration_has_two_units(secs, told):
     assert span(secs) == told
 
 

@@ -138,7 +138,7 @@ class Mesh:
         return self.plan.tasks[component_id]
 
     def turn(self, number):
-        """Turn one slot and put what it sends on the wire; whether anything happened."""
+        """Turn one slot and put its frames on the wire; return whether anything happened."""
         busy = self.slots[number].turn()
         frames = self.slots[number].take()
         self.wire.extend(frames)
@@ -151,7 +151,7 @@ class Mesh:
         self.slots[self.plan.slot_of[frame.target]].deliver([frame])
 
     def settle(self):
-        """Turn and move until nothing happens any more; the clock stands still."""
+        """Turn slots and move frames until nothing happens; the clock stands still."""
         happened = True
         while happened:
             happened = sum(self.turn(number) for number in range(len(self.slots))) + len(self.wire)
@@ -163,7 +163,7 @@ class Mesh:
         self.settle()
 
     def leftovers(self):
-        """What the slots still remember of trees; empty when nothing is under way and nothing has leaked."""
+        """The entries of trees in all slots; empty when nothing is in flight and nothing has leaked."""
         found = Counter()
         for slot in self.slots:
             found["branches"] += len(slot.outbox.branches)
@@ -181,7 +181,7 @@ class Mesh:
                     yield tup
 
     def open_by_part(self, slot):
-        """{part of a tree: how many places in it are taken}, counted afresh from the tuples themselves."""
+        """{subtree: its unsettled tuples}, counted from the tuples themselves."""
         found = Counter()
         joints = set()
         for tup in self.unsettled(slot):
@@ -193,7 +193,7 @@ class Mesh:
 
 
 def web(spouts=1, bolts=3):
-    """One spout and one bolt, every task of which can send to every task of the bolt."""
+    """One spout and one bolt; each of their tasks can send to each task of the bolt."""
     builder = TopologyBuilder()
     builder.set_spout("spout", ScriptedSpout(), spouts)
     declarer = builder.set_bolt("bolt", HoldingBolt(), bolts)

@@ -1,4 +1,4 @@
-"""Back-pressure: a bolt that has too much to do holds back the spouts that feed it, and nobody else."""
+"""Back-pressure: an overloaded bolt pauses the spouts that feed it, and no other spout."""
 
 import pytest
 
@@ -71,7 +71,7 @@ class Consumer:
 
 
 class Stage(Mesh):
-    """Slots of which bolts can be held up, as by an `execute` that takes long; what they send arrives at once."""
+    """Slots whose bolts can be stopped, as a slow `execute` does; their frames arrive at once."""
 
     def hold_up(self, component, index=0):
         task = self.task(component, index)
@@ -89,7 +89,7 @@ class Stage(Mesh):
                 self.move()
 
     def tell_full(self):
-        """As the driver does: every slot hears of what is full anywhere, when all have looked at what has come."""
+        """As the driver does: tell every slot the full components of all slots."""
         for number in range(len(self.slots)):
             self.turn(number)
         full = frozenset(component for slot in self.slots for component in slot.full_components())
@@ -103,7 +103,7 @@ def stage(builder, slots=1, **conf):
 
 
 def two_ways(flood=None, pulse=None, bolts=1, spouts=1):
-    """A way with a bolt that will be slow, and another one beside it."""
+    """A path with a bolt that will be slow, and another path beside it."""
     builder = TopologyBuilder()
     builder.set_spout("flood", flood or Numbers(), spouts)
     builder.set_bolt("slow", Passing(), bolts).shuffle_grouping("flood")
@@ -120,7 +120,7 @@ def execute_one(task):
 # In one slot.
 
 
-def test_a_bolt_that_is_held_up_holds_back_the_spout_that_feeds_it():
+def test_a_stopped_bolt_pauses_the_spout_that_feeds_it():
     mesh = stage(two_ways())
     slow = mesh.hold_up("slow")
     mesh.run()
@@ -139,7 +139,7 @@ def test_a_spout_that_does_not_feed_the_bolt_goes_on():
     assert len(mesh.spout("pulse").acked) > acked > 0
 
 
-def test_a_spout_goes_on_when_the_bolt_has_room_again():
+def test_a_spout_goes_on_when_the_bolts_queue_is_shorter():
     mesh = stage(two_ways())
     slow = mesh.hold_up("slow")
     mesh.run()
@@ -150,7 +150,7 @@ def test_a_spout_goes_on_when_the_bolt_has_room_again():
     assert mesh.spout("flood").emitted > emitted
 
 
-def test_a_spout_is_held_back_by_a_bolt_that_it_feeds_through_others():
+def test_a_bolt_pauses_a_spout_that_feeds_it_through_others():
     builder = TopologyBuilder()
     builder.set_spout("flood", Numbers())
     builder.set_bolt("fan", Passing(times=10)).shuffle_grouping("flood")
@@ -165,7 +165,7 @@ def test_a_spout_is_held_back_by_a_bolt_that_it_feeds_through_others():
     assert mesh.spout("flood").emitted == emitted
 
 
-def test_a_spout_that_feeds_a_quick_bolt_and_a_slow_one_is_held_back():
+def test_a_spout_that_feeds_a_quick_bolt_and_a_slow_one_is_paused():
     builder = two_ways()
     builder.set_bolt("also-quick", Passing()).shuffle_grouping("flood")
     mesh = stage(builder)
@@ -174,7 +174,7 @@ def test_a_spout_that_feeds_a_quick_bolt_and_a_slow_one_is_held_back():
     assert len(mesh.bolt("also-quick").seen) == mesh.spout("flood").emitted < BACKLOG + MOST_POLLED
 
 
-def test_two_slow_bolts_hold_back_their_own_spouts():
+def test_two_slow_bolts_pause_their_own_spouts():
     builder = two_ways(pulse=Numbers())
     builder.set_spout("free", Numbers(100))
     builder.set_bolt("free-bolt", Passing()).shuffle_grouping("free")
@@ -185,7 +185,7 @@ def test_two_slow_bolts_hold_back_their_own_spouts():
     assert len(mesh.bolt("free-bolt").seen) == 100
 
 
-def test_a_metrics_consumer_that_is_held_up_holds_back_no_spout():
+def test_a_stopped_metrics_consumer_pauses_no_spout():
     consumer = {"class": f"{__name__}.Consumer", "parallelism.hint": 1}
     mesh = Stage(
         two_ways().create_topology(),
@@ -204,7 +204,7 @@ def test_a_metrics_consumer_that_is_held_up_holds_back_no_spout():
 
 
 class Round(Passing):
-    """Sends each number round once more, as long as it is positive."""
+    """Sends each number round once more while it is positive."""
 
     def execute(self, tup):
         self.seen.append(tup[0])
@@ -232,7 +232,7 @@ def test_tuples_that_go_round_in_a_cycle_come_to_an_end(slots):
 
 @pytest.fixture
 def behind():
-    """Two slots; in the first one a bolt is held up, and has more than its queue takes."""
+    """Two slots; a stopped bolt in the first one has a backlog."""
     mesh = stage(two_ways(flood=Numbers(3 * BACKLOG), spouts=2), slots=2)
     mesh.slow = mesh.hold_up("slow")
     mesh.behind = mesh.slot_of(mesh.slow)
@@ -251,7 +251,7 @@ def test_tuples_and_acks_come_to_the_other_tasks_of_the_slot(behind):
     assert all(seen)
 
 
-def test_what_the_queue_has_no_room_for_stays_packed(behind):
+def test_frames_for_a_full_queue_stay_packed(behind):
     assert behind.slow.waiting() < BACKLOG + MOST_POLLED + 1024
     (lane,) = behind.behind.arrivals._backlogged
     tuples = sum(len(decode(frame.payload, ValueCodec()).rows) for frame in lane.frames)
@@ -259,11 +259,11 @@ def test_what_the_queue_has_no_room_for_stays_packed(behind):
     assert came == behind.spout("flood", 0).emitted + behind.spout("flood", 1).emitted
 
 
-def test_a_slot_that_waits_for_a_bolt_that_is_held_up_rests(behind):
+def test_a_slot_that_waits_for_a_stopped_bolt_is_idle(behind):
     assert [slot.turn() for slot in behind.slots] == [False, False]
 
 
-def test_what_was_held_comes_in_order(behind):
+def test_a_backlog_is_taken_in_in_order(behind):
     remote = next(task for task in behind.plan.tasks["flood"] if behind.plan.slot_of[task] != behind.behind.number)
     order = []
     while behind.slow.can_run():
@@ -278,7 +278,7 @@ def test_what_was_held_comes_in_order(behind):
     assert behind.behind.inbox_bytes() == 0
 
 
-def test_the_slot_is_woken_when_the_bolt_has_nothing_left_but_what_is_held(behind):
+def test_the_slot_is_woken_when_the_bolt_has_nothing_left_but_its_backlog(behind):
     woken = []
     behind.behind.on_wake(lambda: woken.append(behind.slow.waiting()))
     while behind.slow.can_run():
@@ -287,13 +287,13 @@ def test_the_slot_is_woken_when_the_bolt_has_nothing_left_but_what_is_held(behin
     assert woken == [0]
 
 
-def test_a_reset_drops_what_is_held(behind):
+def test_a_reset_drops_a_backlog(behind):
     behind.behind.reset()
     assert behind.behind.inbox_bytes() == 0
     assert behind.behind.arrivals.backlogged() == set()
 
 
-def test_an_inbox_below_its_limit_holds_back_nobody(behind):
+def test_an_inbox_below_its_limit_pauses_no_spout(behind):
     assert behind.tell_full() == frozenset()
 
 
@@ -303,7 +303,7 @@ def full_stage(builder, limit, slots=2):
     return mesh
 
 
-def test_a_full_inbox_holds_back_the_spouts_that_fill_it_in_all_slots():
+def test_a_full_inbox_pauses_the_spouts_that_fill_it_in_all_slots():
     mesh = full_stage(two_ways(pulse=Numbers(tracked=True), spouts=2), limit=20_000)
     mesh.run(12)
     assert mesh.tell_full() == {"slow"}
@@ -314,7 +314,7 @@ def test_a_full_inbox_holds_back_the_spouts_that_fill_it_in_all_slots():
     assert all(mesh.spout("pulse", index).emitted > before for index, before in enumerate(pulse))
 
 
-def test_a_full_inbox_holds_back_spouts_that_feed_it_through_others():
+def test_a_full_inbox_pauses_spouts_that_feed_it_through_others():
     builder = TopologyBuilder()
     builder.set_spout("flood", Numbers(), 2)
     builder.set_bolt("fan", Passing(times=5), 2).shuffle_grouping("flood")
@@ -328,7 +328,7 @@ def test_a_full_inbox_holds_back_spouts_that_feed_it_through_others():
     assert [mesh.spout("flood", index).emitted for index in range(2)] == emitted
 
 
-def test_spouts_go_on_when_the_inbox_has_room_again():
+def test_spouts_go_on_when_the_inbox_is_no_longer_full():
     mesh = full_stage(two_ways(spouts=2), limit=20_000)
     mesh.run(12)
     mesh.tell_full()
@@ -342,7 +342,7 @@ def test_spouts_go_on_when_the_inbox_has_room_again():
     assert mesh.spout("flood", 1).emitted > emitted
 
 
-def test_of_two_slow_bolts_that_fill_an_inbox_those_with_more_than_their_share_are_full():
+def test_only_bolts_with_more_than_an_even_share_of_a_full_inbox_are_full():
     builder = two_ways(spouts=2)
     builder.set_spout("trickle", Numbers(BACKLOG + 1000), 2)
     builder.set_bolt("also-slow", Passing()).shuffle_grouping("trickle")
@@ -352,7 +352,7 @@ def test_of_two_slow_bolts_that_fill_an_inbox_those_with_more_than_their_share_a
     assert mesh.tell_full() == {"slow"}
 
 
-def test_acks_that_a_slot_does_not_take_in_hold_back_the_spout_that_they_are_for():
+def test_acks_that_a_slot_does_not_take_in_pause_their_spout():
     builder = TopologyBuilder()
     builder.set_spout("pulse", Numbers(100, tracked=True))
     builder.set_bolt("quick", Passing(), 2).fields_grouping("pulse", ["number"])

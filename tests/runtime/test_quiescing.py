@@ -1,4 +1,4 @@
-"""While a slot rests nothing new begins, whoever emits: it waits until the slot goes on, and its order is kept."""
+"""While a slot is quiescing no tree begins: emits of spouts wait until it goes on, and keep their order."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.runtime.slots import STREAMS, HoldingBolt, Mesh, ScriptedSpout
 
 
 class Flushing(ScriptedSpout):
-    """Emits what it has buffered when it is told to rest, to go on, or of an ack."""
+    """Emits its buffer in `activate`, `deactivate` and `ack`."""
 
     outputs = STREAMS
 
@@ -57,7 +57,7 @@ def line(spout, bolt=None):
 
 
 @pytest.mark.parametrize("active", [False, True], ids=["deactivate", "activate"])
-def test_what_activate_and_deactivate_emit_waits_until_the_slot_goes_on(active):
+def test_emits_of_activate_and_deactivate_wait_until_the_slot_goes_on(active):
     mesh = line(Flushing())
     (slot,), spout, bolt = mesh.slots, mesh.task("spout"), mesh.bolt()
     slot.set_active(not active)
@@ -74,7 +74,7 @@ def test_what_activate_and_deactivate_emit_waits_until_the_slot_goes_on(active):
     assert bolt.seen[seen:] == ["activate" if active else "deactivate"]
 
 
-def test_what_waited_comes_before_what_is_emitted_later():
+def test_waiting_emits_go_before_later_ones():
     mesh = line(Flushing())
     (slot,), bolt = mesh.slots, mesh.bolt()
     mesh.spout().emit("first", message_id="first")
@@ -89,7 +89,7 @@ def test_what_waited_comes_before_what_is_emitted_later():
     assert bolt.seen == ["deactivate", "ack"]
 
 
-def test_what_a_bolt_has_a_spout_emit_during_a_turn_waits_too():
+def test_emits_through_a_spouts_collector_in_a_bolt_wait_too():
     mesh = line(Lends(), Borrows())
     (slot,), bolt = mesh.slots, mesh.bolt()
     mesh.spout().emit("borrow", message_id="borrow")

@@ -1,4 +1,4 @@
-"""Which component a slot is calling: what is printed meanwhile is shown as that component's."""
+"""Which component a slot is calling, to which its printed lines are attributed."""
 
 from threading import Thread, get_ident
 

@@ -83,7 +83,7 @@ def test_a_tree_that_travels_through_all_slots_and_home_again_is_acked_once():
     assert not mesh.leftovers()
 
 
-def test_a_tuple_back_home_keeps_a_tree_open_whose_first_tuples_are_acked():
+def test_a_tuple_back_home_keeps_a_tree_pending_whose_first_tuples_are_acked():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 0, 1)
     pass_on(mesh, 1, "root", "home", 0)
@@ -93,7 +93,7 @@ def test_a_tuple_back_home_keeps_a_tree_open_whose_first_tuples_are_acked():
     assert told(mesh) == [("ack", "id")]
 
 
-def test_a_part_that_has_drained_may_be_opened_again_by_later_tuples():
+def test_a_drained_subtree_may_get_later_tuples():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 0, 1)
     ack(mesh, 1, "root")
@@ -145,7 +145,7 @@ def test_a_spout_can_ask_why_its_tuple_has_failed(slot):
     assert collector.why == "timed out"
 
 
-def test_a_part_with_a_failed_and_an_acked_tuple_does_not_ack_the_tree():
+def test_a_subtree_with_a_failed_and_an_acked_tuple_does_not_ack_the_tree():
     mesh = web_mesh(slots=2, bolts=4)
     emit_to_bolts(mesh, 1, 3)
     mesh.bolt(index=1).fail("root")
@@ -199,7 +199,7 @@ def two_roots(mesh, at):
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("to", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-def test_a_tuple_of_two_trees_keeps_both_open_wherever_it_goes(at, to):
+def test_a_tuple_of_two_trees_keeps_both_pending_wherever_it_goes(at, to):
     mesh = web_mesh(slots=3, spouts=2)
     bolt, one, other = two_roots(mesh, at)
     bolt.emit("joint", *(mesh.tasks("bolt")[index] for index in to), anchors=[one, other])
@@ -432,7 +432,7 @@ def test_what_is_forgotten_is_neither_acked_nor_failed():
     assert not mesh.leftovers()
 
 
-def test_a_slot_that_was_held_up_gives_new_tuples_their_whole_timeout():
+def test_new_tuples_of_a_slot_that_was_delayed_have_their_whole_timeout():
     mesh = web_mesh(slots=1)
     mesh.clock.now = 2 * TIMEOUT_SECS - 1  # No turn for that long: the rotation is late.
     emit_to_bolts(mesh, 0)
@@ -477,7 +477,7 @@ def test_a_reset_of_a_tuple_of_two_trees_keeps_both():
     assert told(mesh, 0) == told(mesh, 1) == []
 
 
-def test_tuples_that_outlive_the_memory_of_their_part_still_complete_the_tree():
+def test_tuples_that_outlive_the_entry_of_their_subtree_still_complete_the_tree():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 1)
     (tup,) = mesh.bolt(index=1).held
@@ -492,7 +492,7 @@ def test_tuples_that_outlive_the_memory_of_their_part_still_complete_the_tree():
     assert not mesh.leftovers()
 
 
-def test_parts_of_timed_out_trees_are_forgotten_though_their_tuples_are_held():
+def test_subtrees_of_timed_out_trees_are_forgotten_although_their_tuples_are_held():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 0, 1)
     mesh.advance(TIMEOUT_SECS)
@@ -916,7 +916,7 @@ def test_a_tuple_that_is_too_large_for_another_slot_is_refused_at_the_emit_with_
     assert not mesh.leftovers()
 
 
-def test_calls_of_user_code_are_told_before_they_are_made():
+def test_calls_of_user_code_are_announced_before_they_are_made():
     mesh = web_mesh(slots=1)
     slot = mesh.slots[0]
     calls = []
@@ -942,7 +942,7 @@ class HearsOfRest(ScriptedSpout):
         self.told.append("deactivate")
 
 
-def test_spouts_can_be_told_to_rest_without_a_turn():
+def test_spouts_can_be_deactivated_without_a_turn():
     builder = TopologyBuilder()
     builder.set_spout("spout", HearsOfRest())
     builder.set_bolt("bolt", HoldingBolt()).all_grouping("spout")
@@ -954,7 +954,7 @@ def test_spouts_can_be_told_to_rest_without_a_turn():
     assert mesh.bolt().seen == []
 
 
-def test_what_a_thread_emits_begins_when_the_slot_rests_no_more():
+def test_a_threads_emit_waits_until_the_slot_is_no_longer_quiescing():
     mesh = web_mesh(slots=1)
     (slot,) = mesh.slots
     slot.quiescing = True
@@ -968,7 +968,7 @@ def test_what_a_thread_emits_begins_when_the_slot_rests_no_more():
     assert mesh.bolt().seen == ["root"]
 
 
-def test_a_slot_is_woken_for_what_threads_have_emitted_while_it_rested():
+def test_a_slot_is_woken_for_emits_of_threads_while_it_was_quiescing():
     mesh = web_mesh(slots=1)
     (slot,) = mesh.slots
     slot.quiescing = True
@@ -980,7 +980,7 @@ def test_a_slot_is_woken_for_what_threads_have_emitted_while_it_rested():
 
 
 @pytest.mark.parametrize("of", ["spout", "bolt"])
-def test_nothing_is_kept_of_what_threads_emit_when_the_slot_is_closed(of):
+def test_emits_of_threads_are_dropped_after_the_slot_is_closed(of):
     mesh = web_mesh(1)
     slot, component = mesh.slots[0], getattr(mesh, of)()
     slot.close()

@@ -1,4 +1,4 @@
-"""Parts of tuple trees: what they count, when they have drained, and what they send home then."""
+"""Subtrees: their counts, when they are drained, and the acks that they then send home."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Post:
         self.outbox = Outbox(random.Random(1), ValueCodec())
 
     def branch(self, root_id, edge):
-        """A part into which one tuple has come along `edge`."""
+        """A branch into which one tuple has come along `edge`."""
         branch = Branch(root_id, HOME, self.outbox)
         branch.edge ^= edge
         branch.unsettled += 1
@@ -84,7 +84,7 @@ def test_a_drained_branch_is_forgotten():
     assert len(post.outbox.branches) == 0
 
 
-def test_a_failed_branch_tells_so_once_and_never_acks():
+def test_a_failed_branch_sends_one_fail_and_no_ack():
     post = Post()
     branch = post.branch(7, 0b01)
     branch.unsettled += 1
@@ -96,7 +96,7 @@ def test_a_failed_branch_tells_so_once_and_never_acks():
     assert len(post.outbox.branches) == 0
 
 
-def test_a_branch_whose_edges_cancel_has_nothing_to_say():
+def test_a_branch_whose_edges_cancel_sends_nothing():
     post = Post()
     branch = post.branch(7, 0b01)
     branch.edge ^= 0b01  # the same frame came twice
@@ -118,7 +118,7 @@ def test_a_branch_knows_its_root_and_its_home():
 # Joints.
 
 
-def test_a_branch_whose_drain_comes_late_waits_for_what_a_frame_has_brought_meanwhile():
+def test_a_late_drain_waits_for_tuples_that_a_frame_brought_meanwhile():
     post = Post()
     branch = post.branch(7, 0b01)
     branch.unsettled -= 1  # by another thread, which posts the drain
@@ -146,7 +146,7 @@ def test_a_branch_that_drains_after_it_expired_leaves_the_later_one_in_its_place
     assert post.outbox.branches.get(7) is late
 
 
-def test_a_joint_keeps_every_parent_open_until_all_its_tuples_are_acked():
+def test_a_joint_keeps_every_parent_unsettled_until_all_its_tuples_are_acked():
     post = Post()
     one, two = post.branch(1, 0b01), post.branch(2, 0b10)
     joint = join([one, two])
@@ -159,7 +159,7 @@ def test_a_joint_keeps_every_parent_open_until_all_its_tuples_are_acked():
     assert post.sent() == ([(1, 0b01), (2, 0b10)], [], [])
 
 
-def test_a_joint_that_drains_first_leaves_its_parents_open():
+def test_a_joint_that_drains_first_leaves_its_parents_unsettled():
     post = Post()
     one, two = post.branch(1, 0b01), post.branch(2, 0b10)
     joint = join([one, two])
@@ -181,7 +181,7 @@ def test_a_joint_has_the_roots_of_all_its_parents():
     assert join([post.branch(1, 0b01), post.branch(2, 0b10)]).edges() == {1: 0, 2: 0}
 
 
-def test_a_joint_of_joints_holds_one_place_in_each_tree():
+def test_a_joint_of_joints_counts_once_in_each_tree():
     post = Post()
     one, two, three = (post.branch(number, number) for number in (1, 2, 3))
     joint = join([join([one, two]), join([two, three]), one])
@@ -203,7 +203,7 @@ def test_untracked_anchors_add_nothing():
 
 
 @given(st.lists(st.sets(st.integers(0, 3), min_size=1), min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_any_joints_settled_in_any_order_give_back_every_place(groups, rng):
+def test_joints_settled_in_any_order_leave_every_count_at_zero(groups, rng):
     post = Post()
     branches = [post.branch(number + 1, 1 << number) for number in range(4)]
     trees = [join([branches[number] for number in group]) for group in groups]

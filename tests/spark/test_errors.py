@@ -50,7 +50,7 @@ Caused by: java.io.IOException: bad line
         ("gone", "gone"),
     ],
 )
-def test_of_the_long_story_of_a_failed_job_the_line_that_matters_is_told(story, told):
+def test_reason_is_the_decisive_line_of_a_long_text(story, told):
     assert reason(RuntimeError(story)) == told
 
 
@@ -62,7 +62,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("raised", RAISED, ids=lambda each: type(each).__name__)
-def test_what_spark_and_py4j_raise_is_translated_with_the_original_as_cause(raised):
+def test_spark_and_py4j_exceptions_are_translated_with_the_original_as_cause(raised):
     with pytest.raises(CheckpointError) as caught, translated("it cannot be read", CheckpointError):
         raise raised
 
@@ -71,7 +71,7 @@ def test_what_spark_and_py4j_raise_is_translated_with_the_original_as_cause(rais
 
 
 @pytest.mark.parametrize("raised", [StormError("ours"), ValueError("the user's"), KeyboardInterrupt()], ids=repr)
-def test_the_exceptions_of_anybody_else_are_not_translated(raised):
+def test_other_exceptions_are_not_translated(raised):
     with pytest.raises(type(raised)) as caught, translated("it cannot be read", CheckpointError):
         raise raised
 
@@ -102,14 +102,14 @@ def test_an_outer_translation_takes_over_the_original_of_an_inner_one():
         ),
     ],
 )
-def test_values_that_fit_no_column_are_told_from_rows_that_are_gone(original, is_about_types):
+def test_type_errors_are_distinguished_from_lost_rows(original, is_about_types):
     with pytest.raises(SparkError) as caught, translated("it cannot be read", SparkError):
         raise original
 
     assert caught.value.is_about_types() is is_about_types
 
 
-def test_an_end_of_spark_is_ignored_where_that_is_asked_for_and_nothing_else_is():
+def test_spark_errors_ignored_suppresses_only_exceptions_of_spark_and_py4j():
     with spark_errors_ignored():
         raise RAISED[0]
     with pytest.raises(ValueError, match="the user's"), spark_errors_ignored():

@@ -1,4 +1,4 @@
-"""What the tests of state run: a source that plays again what was not acked, and bolts that count."""
+"""Components for tests of state: a source that replays what was not acked, and bolts that count."""
 
 from collections import deque
 
@@ -10,7 +10,7 @@ EXACTLY_ONCE = {"topology.state.guarantee": "exactly-once"}
 
 
 class Source(Shared):
-    """Rows that outlive the topologies that read them, and what their spouts were told; it also notes other calls."""
+    """Rows that outlive the topologies that read them, with the acks and fails of their spouts and other calls."""
 
     owner = "Source"
 

@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def start(folder):
-    """A function: a new cluster on the folder, which ends the one before as a crash would, or as its user would."""
+    """A function: starts a new cluster on the folder, after a crash or a shutdown of the previous one."""
     clusters = []
 
     def started(crash=False):

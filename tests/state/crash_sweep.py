@@ -1,4 +1,4 @@
-"""A topology that is crashed at every durable step, or at every pair of them: run as a script, in a process of its own.
+"""A topology that crashes at every durable step, or at every pair of steps. Run as a script, in its own process.
 
 Its arguments are a folder and how often a run is to crash. It prints how many steps there are and how often it crashed;
 what is lost, counted twice or out of order is an error that names the steps.
@@ -89,7 +89,7 @@ def acked_in(file):
 
 
 def run(folder):
-    """Go on until all rows are acked."""
+    """Continue until all rows are acked."""
     builder = TopologyBuilder()
     builder.set_spout("log", Log(folder / "acked"))
     builder.set_bolt("remember", Remember(), 2).fields_grouping("log", "key")
@@ -101,7 +101,7 @@ def run(folder):
 
 
 def check(found):
-    """What the state holds is what it would hold if nothing had crashed."""
+    """The state is the same as without crashes."""
     for key in (0, 1):
         expected, numbers = list(range(key, ROWS, 2)), found.get(key, [])
         lost = set(expected) - set(numbers)
@@ -125,7 +125,7 @@ def check_files(folder, restarts):
 
 
 def reached(folder):
-    """The points that a run comes to which does not crash."""
+    """The points that a run without a crash reaches."""
     recorder = Crashes("", marks="")
     arm(recorder)
     run(folder)

@@ -46,7 +46,7 @@ def test_a_state_version_that_is_no_integer_is_refused(version):
 
 @pytest.mark.parametrize("bases", [(BasicBolt, StatefulBolt), (StatefulBolt, BasicBolt)])
 def test_a_bolt_that_is_basic_and_stateful_is_refused(bases):
-    with pytest.raises(InvalidTopologyError, match="Both is a BasicBolt and a StatefulBolt, and can be one of"):
+    with pytest.raises(InvalidTopologyError, match="Both is a BasicBolt and a StatefulBolt, but can be only one of"):
         type("Both", bases, {})
 
 

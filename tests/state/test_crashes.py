@@ -1,4 +1,4 @@
-"""Crashes of a whole topology, and bad disks: its state is at last what it would be if nothing had gone wrong."""
+"""Crashes of a whole topology, and bad disks: its final state is the same as without faults."""
 
 import sys
 from pathlib import Path

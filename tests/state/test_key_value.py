@@ -204,7 +204,7 @@ class Unpicklable:
 
 @dataclass
 class Refusing:
-    """Data, as it seems."""
+    """Looks like data, but is not."""
 
     @property
     def __dict__(self):
@@ -349,7 +349,7 @@ def changes_of(pairs, changes):
 
 
 def test_a_section_of_a_later_version_is_refused():
-    with pytest.raises(SerializationError, match="extension type 99, which is not known"):
+    with pytest.raises(SerializationError, match="unknown extension type 99"):
         state_of(sections=[b"\x92\xa1a\xd4\x63\x00"])
 
 
@@ -360,7 +360,7 @@ DELETE = object()
 
 
 class Committing(RuleBasedStateMachine):
-    """Any sequence of calls, against plain dicts: what is there, what was prepared, what is committed."""
+    """Any sequence of calls, compared with plain dicts of the current, prepared and committed state."""
 
     @initialize(is_empty=st.booleans())
     def begin(self, is_empty):

@@ -1,4 +1,4 @@
-"""Restarts: a topology goes on from the last commit of its folder, or says why it cannot."""
+"""Restarts: a topology continues from the last commit of its folder, or says why it cannot."""
 
 import os
 import re
@@ -87,17 +87,17 @@ def test_the_last_commit_of_an_exactly_once_topology_waits_for_what_is_in_flight
     assert restored(source) == {}
 
 
-class TellsWhenItRests(Replaying):
+class TellsWhenDeactivated(Replaying):
     def deactivate(self):
-        self.source.rests.set()
+        self.source.is_deactivated.set()
 
 
 class AcksInAThread(Count):
-    """Acks in a thread of its own, when the spout rests."""
+    """Acks in a thread of its own, after the spout was deactivated."""
 
     def execute(self, tup):
         def ack():
-            self.source.rests.wait()
+            self.source.is_deactivated.wait()
             self.collector.ack(tup)
 
         self.state.put(tup["word"], 1)
@@ -106,7 +106,7 @@ class AcksInAThread(Count):
 
 
 class AcksAtATick(Count):
-    """Acks what it holds at the next tick after the spout rests."""
+    """Acks what it holds at the next tick after the spout was deactivated."""
 
     held = None
 
@@ -118,7 +118,7 @@ class AcksAtATick(Count):
             self.held = tup
             self.state.put(tup["word"], 1)
             self.source.executed.set()
-        elif self.held is not None and self.source.rests.is_set():
+        elif self.held is not None and self.source.is_deactivated.is_set():
             self.collector.ack(self.held)
             self.held = None
 
@@ -126,10 +126,10 @@ class AcksAtATick(Count):
 @pytest.mark.parametrize("bolt", [AcksInAThread, AcksAtATick])
 def test_the_last_commit_waits_for_bolts_that_ack_later(folder, bolt):
     source = Source("a")
-    source.executed, source.rests = threading.Event(), threading.Event()
+    source.executed, source.is_deactivated = threading.Event(), threading.Event()
     conf = {**EXACTLY_ONCE, "topology.state.checkpoint.interval.ms": 60_000}
     with LocalCluster(checkpoint=folder) as cluster:
-        cluster.submit_topology("words", conf, counting(source, bolt(source), spout=TellsWhenItRests(source)))
+        cluster.submit_topology("words", conf, counting(source, bolt(source), spout=TellsWhenDeactivated(source)))
         assert source.executed.wait(60)
         cluster.kill_topology("words")
         assert source.acked == [0]
@@ -252,7 +252,7 @@ def test_a_rebalance_without_a_last_commit_tells_it(start, monkeypatch, caplog):
     cluster.wait_until_idle()
     disk.full.set()
     cluster.rebalance("words")
-    assert "topology words is started anew without its last commit" in caplog.text
+    assert "topology words restarts without its last commit" in caplog.text
 
 
 def test_a_last_commit_for_which_a_bolt_raises_is_told_of(start, caplog):
@@ -261,7 +261,7 @@ def test_a_last_commit_for_which_a_bolt_raises_is_told_of(start, caplog):
     cluster.submit_topology("words", None, counting(source, Count(source, {"pre_prepare"})))
     cluster.wait_until_idle()
     cluster.kill_topology("words")
-    assert "ends without its last commit: all that was not committed was taken back" in caplog.text
+    assert "ends without its last commit: all uncommitted changes were rolled back" in caplog.text
 
 
 def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
@@ -284,7 +284,7 @@ def test_a_topology_whose_last_commit_cannot_be_thought_of_is_killed_all_the_sam
 
 
 class Holds(Count):
-    """Lets the test have its collector and the tuple that it holds."""
+    """Gives the test its collector and the tuple that it holds."""
 
     def execute(self, tup):
         self.source.held = self.collector, tup
@@ -440,9 +440,9 @@ def test_what_cannot_be_read_is_refused(cluster):
     run(cluster, Source("a"))
     with pytest.raises(NotAliveError, match="did you mean 'words'"):
         cluster.read_state("word", "count")
-    with pytest.raises(StormError, match="there is no stateful bolt 'counts'; did you mean 'count'"):
+    with pytest.raises(StormError, match="the topology has no stateful bolt 'counts'; did you mean 'count'"):
         cluster.read_state("words", "counts")
-    with pytest.raises(StormError, match="there is no stateful bolt 'words'"):
+    with pytest.raises(StormError, match="the topology has no stateful bolt 'words'"):
         cluster.read_state("words", "words")
     with pytest.raises(TypeError, match="unhashable"):
         cluster.read_state("words", "count", ["a"])
@@ -455,7 +455,7 @@ def test_what_cannot_be_read_is_refused(cluster):
 def test_another_number_of_tasks_is_refused(start):
     run(start(), Source("a"), tasks=2)
     with pytest.raises(
-        CheckpointError, match=r"the state of 2 tasks of 'count', and the topology has 3: .*num_tasks\(2"
+        CheckpointError, match=r"the state of 2 tasks of 'count', but the topology has 3, .*num_tasks\(2"
     ):
         start().submit_topology("words", None, counting(Source(), tasks=3))
 
@@ -540,17 +540,17 @@ def test_what_migrate_state_raises_is_raised_by_the_submit_in_its_name(start):
         run(start(), source, bolt=Version2(source, {"migrate_state"}))
 
 
-def test_a_new_state_is_not_brought_up(start):
+def test_a_new_state_is_not_migrated(start):
     source = Source("a")
     run(start(), source, bolt=Version2(source))
     assert ("migrate_state", 1) not in source.calls
 
 
-def test_a_state_of_another_version_is_refused_where_nothing_brings_it_up(start):
+def test_a_state_of_another_version_is_refused_without_migrate_state(start):
     source = Source("a")
     run(start(), source, bolt=Version2(source))
     with pytest.raises(
-        StormError, match=r"the state of Count is of version 2, and its state_version is 1; define migr"
+        StormError, match=r"holds version 2 of the state of Count, but its state_version is 1; define migr"
     ):
         run(start(), source)
 
@@ -584,7 +584,9 @@ def test_a_damaged_newest_manifest_is_refused(start, kept):
 
 def test_a_missing_newest_manifest_is_refused_unless_an_older_commit_is_allowed(start, kept):
     max(kept.glob("manifest-*")).unlink()
-    refused(start, f"'{re.escape(str(kept))}/?' has lost a manifest, .* only manifest-0+1; topology.state.allow.older")
+    refused(
+        start, f"'{re.escape(str(kept))}/?' has lost a manifest, .* only manifest-0+1; set topology.state.allow.older"
+    )
     source = Source()
     run(start(), source, {"topology.state.allow.older.commit": True})
     assert restored(source) == {"a": 1}
@@ -601,7 +603,9 @@ def test_a_damaged_older_manifest_is_not_taken_for_a_missing_one(start, kept):
 def test_a_damaged_part_is_refused(start, kept):
     for part in kept.glob("*.part"):
         part.write_bytes(bytes([*part.read_bytes()[:-CHECKSUM_BYTES], *bytes(CHECKSUM_BYTES)]))
-    told = rf"{re.escape(str(kept))}/state-1-0-\w+.part' is damaged, .* topology.state.allow.older.commit: true begins"
+    told = (
+        rf"{re.escape(str(kept))}/state-1-0-\w+.part' is damaged, .* topology.state.allow.older.commit: true to begin"
+    )
     with pytest.raises(CheckpointError, match=told):
         start().submit_topology("words", None, counting(Source()))
 
@@ -609,20 +613,20 @@ def test_a_damaged_part_is_refused(start, kept):
 def test_a_missing_part_is_refused(start, kept):
     lost = next(kept.glob("*.part"))
     lost.unlink()
-    refused(start, f"the file '{re.escape(str(lost))}' is missing")
+    refused(start, rf"the file '{re.escape(str(lost))}', which .* needs, is missing")
 
 
 def test_parts_without_a_manifest_are_refused(start, kept):
     for manifest in kept.glob("manifest-*"):
         manifest.unlink()
-    refused(start, f"'{re.escape(str(kept))}/?' holds state, but no manifest")
+    refused(start, f"'{re.escape(str(kept))}/?' holds state, but no readable manifest")
 
 
 def test_the_checkpoint_of_another_topology_is_refused(start, kept, folder):
     (folder / "other").mkdir(mode=0o700)
     kept.rename(folder / "other" / "state")
     with pytest.raises(
-        CheckpointError, match=rf"{folder}/other/state/manifest-.* is of the topology 'words', not of 'ot"
+        CheckpointError, match=rf"{folder}/other/state/manifest-.* belongs to the topology 'words', not to 'ot"
     ):
         start().submit_topology("other", None, counting(Source()))
 
@@ -695,7 +699,9 @@ def test_a_topology_whose_files_are_removed_while_it_runs_ends_with_the_reason(r
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     source.add("a")
     cluster.advance_time(1)
-    with pytest.raises(StormError, match=r"words/state' was removed or replaced while it was in use: \S+-\S+ is not"):
+    with pytest.raises(
+        StormError, match=r"words/state' was removed or replaced while it was in use: \S+-\S+ is missing"
+    ):
         handle.await_termination(timeout=0)
     assert source.acked == [0]
 
@@ -710,7 +716,7 @@ def test_a_topology_whose_folder_is_an_older_copy_of_it_ends_with_the_reason(run
     (tmp_path / "older").rename(folder / "words")
     source.add("a")
     cluster.advance_time(1)
-    with pytest.raises(StormError, match=r"was removed or replaced while it was in use: manifest-0+3 is not there"):
+    with pytest.raises(StormError, match=r"was removed or replaced while it was in use: manifest-0+3 is missing"):
         handle.await_termination(timeout=0)
     assert source.acked == [0, 1, 2]
 
@@ -728,7 +734,7 @@ def test_a_rebalance_does_not_begin_anew_where_the_state_was_removed(running, fo
 
 @pytest.mark.parametrize("problem", ["No space left on device", "Read-only file system"])
 @GUARANTEES
-def test_a_commit_that_cannot_be_written_is_made_when_it_can_be(start, monkeypatch, caplog, problem, conf):
+def test_a_commit_that_cannot_be_written_is_retried(start, monkeypatch, caplog, problem, conf):
     source, cluster = Source("a"), start()
     run(cluster, source, conf)
 
@@ -743,9 +749,7 @@ def test_a_commit_that_cannot_be_written_is_made_when_it_can_be(start, monkeypat
         cluster.advance_time(3)
         assert (("execute", "b") in source.calls) is (conf != EXACTLY_ONCE)  # with which all spouts rest meanwhile
         assert (source.acked, count(cluster)) == ([0], {"a": 1})
-    assert re.search(
-        rf"the commit 2 is not made, and will be tried again: .*state-2-0\S+ cannot .*{problem}", caplog.text
-    )
+    assert re.search(rf"commit 2 failed and will be retried: .*state-2-0\S+ cannot .*{problem}", caplog.text)
     cluster.advance_time(3)
     assert (sorted(source.acked), source.failed, count(cluster)) == ([0, 1, 2], [], {"a": 2, "b": 1})
 
@@ -777,9 +781,7 @@ def test_a_spout_without_room_waits_while_the_disk_is_full_and_commits_are_tried
     monkeypatch.setattr(PosixFiles, "write", no_room)
     cluster.advance_time(5)
     assert [call for call in source.calls if call[0] == "execute"] == [("execute", word) for word in "abcd"]
-    assert (
-        caplog.text.count("is not made, and will be tried again") == 6
-    )  # at once, for there is no room, then five times
+    assert caplog.text.count("failed and will be retried") == 6  # at once, for there is no room, then five times
 
 
 def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):

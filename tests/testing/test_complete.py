@@ -319,7 +319,7 @@ def test_a_row_that_cannot_be_emitted_is_an_error(cluster):
         complete_topology(cluster, builder.create_topology())
 
 
-def test_what_ends_the_topology_is_raised(cluster):
+def test_the_error_that_ends_the_topology_is_raised(cluster):
     conf = {"topology.bolt.on.error": "restart", "topology.slot.max.restarts": 1}
     with pytest.raises(SlotLostError, match="ZeroDivisionError"):
         complete_topology(cluster, line(LambdaBolt(lambda tup: 1 / 0)), conf=conf)
@@ -357,7 +357,7 @@ def test_the_topology_is_killed_on_an_error_too(simulated):
     assert simulated.list_topologies() == []
 
 
-def test_two_runs_on_one_cluster_do_not_meet(cluster):
+def test_two_runs_on_one_cluster_are_independent(cluster):
     topology = word_count()
     first = complete_topology(cluster, topology, {"sentences": [["a"]]})
     second = complete_topology(cluster, topology, {"sentences": [["a"]]})
@@ -425,12 +425,12 @@ def test_a_spout_that_is_neither_mocked_nor_fixed_is_named(simulated):
 
 
 def test_an_unknown_spout_is_an_error_that_names_the_nearest(simulated):
-    with pytest.raises(StormError, match="names 'sentence', which is no spout; did you mean 'sentences'"):
+    with pytest.raises(StormError, match="names 'sentence', which is not a spout; did you mean 'sentences'"):
         complete_topology(simulated, word_count(), {"sentence": [["a"]]})
 
 
 def test_a_bolt_cannot_be_mocked(simulated):
-    with pytest.raises(StormError, match="names 'split', which is no spout; known: sentences"):
+    with pytest.raises(StormError, match="names 'split', which is not a spout; known: sentences"):
         complete_topology(simulated, word_count(), {"sentences": [], "split": [["a"]]})
 
 
@@ -449,7 +449,7 @@ def test_a_wrong_configuration_is_an_error(simulated):
         complete_topology(simulated, line(Forget()), conf={"topology.auto.task.hooks": "not a list"})
 
 
-def test_what_is_no_topology_is_refused(simulated):
+def test_an_object_that_is_not_a_topology_is_refused(simulated):
     with pytest.raises(InvalidTopologyError, match="create_topology"):
         complete_topology(simulated, TopologyBuilder())
 

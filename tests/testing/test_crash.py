@@ -90,14 +90,14 @@ def test_streams_and_configuration_are_those_of_the_wrapped_bolt():
     assert spec.conf["own"] == 1
 
 
-def test_what_a_richer_bolt_adds_is_reached_through_it():
+def test_attributes_of_a_richer_bolt_are_accessible():
     assert crash_on(Counting(), 1).init_state(7) == "state 7"
 
 
-def test_what_the_wrapped_bolt_does_not_have_is_not_there():
+def test_an_attribute_that_the_wrapped_bolt_lacks_is_an_attribute_error():
     assert not hasattr(crash_on(Double(), 1), "init_state")
 
 
-def test_what_is_no_bolt_is_refused():
+def test_an_object_that_is_not_a_bolt_is_refused():
     with pytest.raises(InvalidTopologyError, match="CrashOn wraps a bolt, got 7 of type int"):
         CrashOn(7, when=bool)

@@ -81,5 +81,5 @@ def test_a_row_that_is_no_list_is_an_error_at_construction():
 
 
 def test_an_undeclared_stream_is_an_error_that_names_the_nearest():
-    with pytest.raises(EmitError, match="'eror', which is not declared; did you mean 'error'"):
+    with pytest.raises(EmitError, match="the undeclared stream 'eror'; did you mean 'error'"):
         FixedTupleSpout({"eror": [["a"]]}, {"error": ["word"]})

@@ -162,7 +162,7 @@ def test_a_second_ack_or_fail_is_ignored_with_a_warning(collector, tup, first, s
     with caplog.at_level(logging.WARNING):
         getattr(collector, second)(tup)
     assert len(collector.acked) + len(collector.failed) == 1
-    assert f"{second} of {tup!r} is ignored: it is already acked or failed" in caplog.text
+    assert f"{second} of {tup!r} is ignored: it was already acked or failed" in caplog.text
 
 
 def test_an_emit_anchored_to_a_settled_tuple_is_an_error(collector, tup):
@@ -188,7 +188,7 @@ def test_values_that_are_no_list_are_an_error(collector):
 
 
 @pytest.mark.parametrize("verb", ["ack", "fail", "reset_timeout"])
-def test_settling_what_is_no_tuple_is_an_error(collector, verb):
+def test_settling_an_object_that_is_not_a_tuple_is_an_error(collector, verb):
     with pytest.raises(TypeError, match=f"{verb} takes a tuple that the bolt received, got 7 of type int"):
         getattr(collector, verb)(7)
 

@@ -205,7 +205,7 @@ class TestComponents:
         assert refusal(lambda b: b.set_spout("more", Words)) == ["'more' is the class Words; give an instance: Words()"]
 
     @pytest.mark.parametrize("wrong", [None, 3, "Count", dict])
-    def test_what_is_no_bolt_is_refused(self, wrong):
+    def test_an_object_that_is_not_a_bolt_is_refused(self, wrong):
         [line] = refusal(lambda b: b.set_bolt("count", wrong).shuffle_grouping("words"))
         assert line.startswith("'count' must be an instance of Bolt, got ")
 

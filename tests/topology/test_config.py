@@ -322,7 +322,7 @@ class TestValidate:
 
     def test_exactly_once_without_acking_is_refused(self):
         message = refusal({"topology.state.guarantee": "exactly-once", "topology.acker.executors": 0})
-        assert "topology.acker.executors is 0: without acking nobody knows what has failed" in message
+        assert "topology.acker.executors is 0: without acking failed tuples are not noticed" in message
 
     def test_exactly_once_without_timeouts_is_refused(self):
         message = refusal({"topology.state.guarantee": "exactly-once", "topology.enable.message.timeouts": False})

@@ -1,4 +1,4 @@
-"""What a run has lost, doubled, counted twice or not replayed: what was written, held against what came of it."""
+"""The checker: compares results with the input, and finds what is lost, doubled, counted twice or not replayed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.torture import exact, plain, ranges
 
 @dataclass
 class Findings:
-    """{what is wrong: what it is wrong with}, for each of the four promises."""
+    """{finding: what it concerns}, for each of the four guarantees."""
 
     lost: dict[str, list[Any]] = field(default_factory=dict)
     doubled: dict[str, list[Any]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Findings:
 
 
 def check_results(written: int, results: Iterable[tuple[int, int, int, int]]) -> Findings:
-    """Hold the sink's table, rows of (batch, number, key, count), against the rows 0 to `written` - 1."""
+    """Compare the sink's table, rows of (batch, number, key, count), with the rows 0 to `written` - 1."""
     batches: defaultdict[int, list[int]] = defaultdict(list)
     counts: defaultdict[int, list[int]] = defaultdict(list)
     for batch, number, key, count in results:
@@ -49,7 +49,7 @@ def check_results(written: int, results: Iterable[tuple[int, int, int, int]]) ->
 
 
 def check_state(written: int, state: Mapping[int, Mapping[str, Any]]) -> Findings:
-    """Hold the state of the bolt against the rows 0 to `written` - 1."""
+    """Compare the state of the bolt with the rows 0 to `written` - 1."""
     nothing: dict[str, Any] = {"count": 0, "seen": [], "again": []}
     lost, differing = [], []
     for key in {*range(exact.KEYS), *state}:
@@ -70,7 +70,7 @@ def rows_of(key: int, written: int) -> int:
 
 @dataclass
 class Told:
-    """What the components of the word count have noted, as numbers of emissions or of their words."""
+    """The records of the word count's components: numbers of emissions or of their words."""
 
     emitted: Collection[int] = ()
     acked: Collection[int] = ()
@@ -81,7 +81,7 @@ class Told:
 
 
 def check_messages(due: int, told: Told) -> Findings:
-    """Hold what became of each emission against the messages 0 to `due` - 1."""
+    """Compare the outcome of each emission with the messages 0 to `due` - 1."""
     done = {*map(plain.message_of, told.acked)}
     acked, refused, failed = set(told.acked), set(told.refused), set(told.failed)
     words = [set(told.counted), set(told.audited)]
@@ -104,7 +104,7 @@ def _words(emission: int) -> set[int]:
 
 
 def _fates(messages: Collection[int], told: Told) -> list[tuple[int, str]]:
-    """What is known of messages that were never acked."""
+    """The records of messages that were never acked."""
     wanted, failed = set(messages), set(told.failed)
     ways: dict[int, list[str]] = {message: [] for message in messages}
     for emission in told.emitted:

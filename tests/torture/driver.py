@@ -1,9 +1,9 @@
-"""The driver: a program that runs both workloads, does what its standard input says, and is killed at any moment.
+"""The driver: a program that runs both workloads and reads commands from its standard input. It may be killed any time.
 
     python -m tests.torture.driver FOLDER NUMBER MASTER
 
 Each line of the input is a command: `rebalance NAME WORKERS`, `activate NAME`, `deactivate NAME`, `resubmit NAME`,
-`finish`. What it has to tell is in files of the folder, because nobody may be reading its output.
+`finish`. It reports in files of the folder, because nobody may be reading its output.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.torture import exact, plain
 log = logging.getLogger("torture")
 
 COMMAND_TIMEOUT_SECS = 0.5
-SUBMIT_TRIES = 20  # to submit a topology, before the process gives up
-SUBMIT_PAUSE_SECS = 1.0  # between two of them
+SUBMIT_TRIES = 20  # before the process gives up
+SUBMIT_PAUSE_SECS = 1.0  # between two tries
 WORKLOADS = {exact.NAME: exact, plain.NAME: plain}
 
 
@@ -99,7 +99,7 @@ class Program:
     def _listen(self) -> None:
         for line in sys.stdin:
             self._commands.put(line.split())
-        os._exit(5)  # nobody is there any more
+        os._exit(5)  # the supervisor has ended
 
     def _submit(self, name: str) -> None:
         for left in reversed(range(SUBMIT_TRIES)):
@@ -132,7 +132,7 @@ class Program:
         self._submit(name)
 
     def _look_after(self, name: str, handle: Any) -> None:
-        """Submit a topology again that has ended by itself, as its operator would; end if the session has ended."""
+        """Submit a topology again after an error ended it, as its operator would; end if the session has ended."""
         try:
             if not handle.await_termination(0):
                 return

@@ -59,7 +59,7 @@ class Count(StatefulBolt):
         if not ranges.add(found["seen"], number // KEYS):
             found["again"] = [*found["again"], number][:REPEATS_KEPT]
         self.state.put(key, found)
-        if random.random() < FAIL_CHANCE:  # all that is not committed goes back
+        if random.random() < FAIL_CHANCE:  # rolls back all that is not committed
             self.collector.fail(tup)
             return
         self.collector.emit([number, key, found["count"]], anchors=tup)

@@ -1,4 +1,4 @@
-"""Journals: numbers that components note in whatever process they live. What is noted survives `kill -9`."""
+"""Journals: numbers that components in any process record. Records survive `kill -9`."""
 
 from __future__ import annotations
 

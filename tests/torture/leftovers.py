@@ -1,4 +1,4 @@
-"""What a run leaves: processes, and folders and sockets of pystorm-spark. There must be none."""
+"""Leftovers of a run: processes, folders and sockets of pystorm-spark. There must be none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GONE_SECS = 40.0  # for slots to notice that their driver is gone, and for JVMs 
 
 
 def clear(folder: Path, driver: Supervisor) -> list[str]:
-    """Wait until nothing is left; what is left all the same, of which the processes are killed."""
+    """Wait until nothing is left. Returns what stays, and kills the processes among it."""
     until = time.monotonic() + GONE_SECS
     while (_processes(driver) or _files(folder, driver)) and time.monotonic() < until:
         time.sleep(0.5)

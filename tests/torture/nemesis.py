@@ -19,11 +19,11 @@ FILLER = "filler"
 
 
 class SkippedError(Exception):
-    """A fault could not be had, and why."""
+    """A fault could not be carried out; the text says why."""
 
 
 Undo = Callable[[], None]
-Struck = tuple[str, Undo | None]  # what was done, and how it is undone
+Struck = tuple[str, Undo | None]  # (what was done, how to undo it)
 
 
 class Nemesis:
@@ -36,7 +36,7 @@ class Nemesis:
         self._numbers = itertools.count()
 
     def strike(self, fault: Fault, now: float) -> str:
-        """Carry out a fault, and tell what was done; `SkippedError` says why it could not be."""
+        """Carry out a fault; returns what was done. Raises a `SkippedError` if it is impossible now."""
         act: Callable[[Fault], Struck] = getattr(self, f"_{fault.kind}")
         told, undo = act(fault)
         if undo is not None:
@@ -45,7 +45,7 @@ class Nemesis:
         return told
 
     def undo_due(self, now: float) -> list[str]:
-        """Undo what has lasted long enough; the kinds of it."""
+        """Undo the faults that have lasted long enough; returns their kinds."""
         undone = []
         while self._undos and self._undos[0][0] <= now:
             _, _, kind, undo = heapq.heappop(self._undos)

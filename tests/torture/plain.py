@@ -1,6 +1,6 @@
-"""Workload B: a word count at-least-once, by a spout that knows what became of each message.
+"""Workload B: a word count with at-least-once, by a spout that knows the outcome of each message.
 
-Each emission of a message has a number of its own, so that an ack can be held against what was done for just it.
+Each emission of a message has a number of its own, so that an ack can be compared with the work for that emission.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "plain"
 VOCABULARY = ("the", "cow", "jumped", "over", "moon", "seven", "dwarfs", "bird", "hand", "bush", "apple", "day")
 CHANCE_BITS = 24
 INDEX_BITS = 4
-DUE_POLL_SECS = 0.2  # between two looks at what is due
+DUE_POLL_SECS = 0.2  # between two checks of what is due
 CONF = {
     "topology.workers": 2,
     "topology.max.spout.pending": 200,
@@ -68,7 +68,7 @@ class Due:
 
 
 class Messages(Spout):
-    """The spout. A new process goes on with all that nobody has heard to be acked."""
+    """The spout. A new process emits all messages whose acks are not recorded."""
 
     outputs = ("emission", "text")
 

@@ -1,4 +1,4 @@
-"""How far the workloads are, and how long each took to go on after a fault."""
+"""The progress of the workloads, and how long each took to recover from a fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.torture.source import Source
 
 
 class Progress:
-    """What has come out so far, seen from outside: the sink's table and the journals."""
+    """The results so far, seen from outside: the sink's table and the journals."""
 
     def __init__(self, folder: Path, source: Source, now: float) -> None:
         self.rows = 0  # in the sink's table
@@ -43,7 +43,7 @@ class Progress:
         return self.rows >= self._source.rows and len(self.acked) >= self._source.messages
 
     def still_secs(self, now: float) -> float:
-        """How long the workload that has not moved for longest has not moved, though it has something to do."""
+        """How long the slowest workload has made no progress although it has work."""
         return now - min(self.moved_at.values())
 
 

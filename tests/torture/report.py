@@ -1,4 +1,4 @@
-"""What a run tells: a line every few seconds, a log of its faults, and one JSON object at the end."""
+"""The report of a run: a line every few seconds, a log of its faults, and one JSON object at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Report:
         self.faults: Counter[str] = Counter()
         self.figures: dict[str, Any] = {"seed": seed, "secs": secs}
         self._skipped: Counter[str] = Counter()
-        self._exits: list[str] = []  # of drivers that nobody has killed
+        self._exits: list[str] = []  # of drivers that were not killed
         self._folder = folder
         self._began = time.monotonic()
 
@@ -37,7 +37,7 @@ class Report:
             file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
 
     def cut_short(self) -> None:
-        """The run ends before its time: its figures tell how long faults came."""
+        """The run ends early: the figures must say how long it had faults."""
         self.figures["secs"] = round(time.monotonic() - self._began)
         self.say("interrupted: no more faults; once more to end at once")
 
@@ -106,7 +106,7 @@ class Report:
         self.say("".join(traceback.format_exception(error)))
 
     def _keep(self, findings: Findings, more: dict[str, list[str]]) -> None:
-        """Write down what was found, and say the beginning of it."""
+        """Write the findings to a file, and print the first of them."""
         found = {"left": self.left, "stalls": self.stalls, "exits": self._exits, **more}
         kept = {**found, **vars(findings)}
         (self._folder / "findings.json").write_text(json.dumps({**self.figures, "found": kept}, indent=1))
@@ -118,7 +118,7 @@ class Report:
                 self.say(f"{what}: {one}")
 
     def _dead_letters(self) -> list[str]:
-        """Rows that were given up, which are missing in the results: why says each of them itself."""
+        """Dead letters, which are missing in the results; each says why."""
         paths = [*(self._folder / "disk").rglob("*.json"), *(self._folder / "disk").rglob("*.jsonl")]
         letters = [path for path in paths if "dead-letters" in str(path) and path.is_file()]
         return [line for path in letters for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""One run: torment both workloads for some time, let them come to an end, and judge."""
+"""One run: inject faults into both workloads for some time, let them drain, and check the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.supervisor import Supervisor
 SCHEDULE_POLL_SECS = 0.2
 PROGRESS_POLL_SECS = 0.5
 LINE_SECS = 5.0
-PATIENCE_SECS = 30.0  # no fault comes while a workload has not moved for longer
+PATIENCE_SECS = 30.0  # without progress of a workload, after which faults pause
 STALL_SECS = 210.0  # without any progress: something has stalled, and the driver is killed
 DRAIN_TIMEOUT_SECS = 240.0  # without any progress, when no more faults come
 START_TRIES = 10  # of drivers in a row that end before they are up
@@ -109,7 +109,7 @@ class Torture:
     # All the time.
 
     def _look(self, master: str, feeds: bool = True) -> None:
-        """What is done all the time."""
+        """The work of each iteration."""
         time.sleep(SCHEDULE_POLL_SECS)
         now = time.monotonic()
         for _ in self._nemesis.undo_due(now):
@@ -138,7 +138,7 @@ class Torture:
             self._end_stall(master, now)
 
     def _end_stall(self, master: str, now: float) -> None:
-        """Nothing has moved for long: a fault in itself. Keep what is known, and begin again."""
+        """Nothing has moved for long, which is a finding. Keep the stacks, and restart the driver."""
         self._driver.dump_stacks()
         time.sleep(STACK_SECS)
         self.report.stall(self._driver, self._progress, now)
@@ -153,7 +153,7 @@ class Torture:
     # At the end.
 
     def _drain(self) -> None:
-        """Undo all faults, and wait until all that was written is done, or nothing moves any more."""
+        """Undo all faults, and wait until all input is done, or until there is no progress."""
         self._nemesis.undo_all()
         self.report.say("no more faults: waiting for all that was written")
         self._await_up_at_last()
@@ -170,7 +170,7 @@ class Torture:
             self._look(self._driver.master, feeds=False)
 
     def _end_driver(self) -> None:
-        """Have the driver read the state, and end in good order."""
+        """Make the driver read the state and shut down."""
         self._driver.tell("finish")
         code = self._driver.await_end(END_TIMEOUT_SECS)
         if code is None:

@@ -1,4 +1,4 @@
-"""Which faults come when: a sequence that the seed decides, whatever the clock and the processes do."""
+"""The schedule of faults: a sequence that depends on the seed only, not on the clock or the processes."""
 
 from __future__ import annotations
 

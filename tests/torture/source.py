@@ -11,7 +11,7 @@ from tests.torture import exact, plain
 FILE_SECS = 1.0
 DUE_SECS = 0.25
 ROWS_A_SEC, MESSAGES_A_SEC = 100, 50
-MOST_BEHIND_SECS = 45.0  # what is not done by then is waited for
+MOST_BEHIND_SECS = 45.0  # the source waits for input that is not done by then
 
 
 class Source:
@@ -26,7 +26,7 @@ class Source:
         self._wrote_file = self._wrote_due = clock()
 
     def feed(self, rows_done: int, messages_done: int) -> None:
-        """Write what it is time for."""
+        """Write the rows and messages that are due."""
         now = self._clock()
         if now >= self._wrote_file + FILE_SECS:
             self._wrote_file = now
@@ -39,7 +39,7 @@ class Source:
                 self._due.raise_to(self.messages)
 
     def _write_file(self, count: int) -> None:
-        """A file appears with all its rows, or not at all."""
+        """Write a file atomically."""
         numbers = range(self.rows, self.rows + count)
         rows = [{"number": n, "key": n % exact.KEYS, "text": f"row {n}"} for n in numbers]
         fresh = self._files / f".{self.rows:09}"

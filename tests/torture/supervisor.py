@@ -1,4 +1,4 @@
-"""Supervisor: starts the driver, again when it has died, hands it commands, and reads what it prints, or not."""
+"""Supervisor: starts and restarts the driver, sends it commands, and reads its output, or leaves it unread."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Supervisor:
                 file.write(content)
 
     def read_no_more(self) -> bool:
-        """Leave what the driver prints in its pipe; False if that is so already."""
+        """Stop reading the driver's output; False if it is not read already."""
         was_read = self._reading.is_set()
         self._reading.clear()
         return was_read
@@ -91,7 +91,7 @@ class Supervisor:
         return self.is_alive() and up.exists() and json.loads(up.read_text())["number"] == self.starts
 
     def tell(self, command: str) -> bool:
-        """Hand the driver a command; False if it is gone."""
+        """Send the driver a command; False if it has ended."""
         if self.process is None or self.process.stdin is None:
             return False
         try:
@@ -123,7 +123,7 @@ class Supervisor:
             self.process.stdin.close()  # type: ignore[union-attr]
 
     def dump_stacks(self) -> None:
-        """Have the driver write the stacks of its threads into a file of the folder `logs`."""
+        """Make the driver write the stacks of its threads to a file in the folder `logs`."""
         if self.is_alive():
             assert self.process is not None
             self.process.send_signal(signal.SIGUSR1)

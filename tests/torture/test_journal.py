@@ -21,7 +21,7 @@ def test_a_tail_gives_each_number_once(tmp_path):
     assert list(tail.fresh()) == []
 
 
-def test_an_entry_that_is_under_way_is_read_when_it_is_whole(tmp_path):
+def test_an_incomplete_entry_is_read_once_it_is_complete(tmp_path):
     Journal(tmp_path).note("acked", 1)
     (path,) = tmp_path.iterdir()
     tail = Tail(tmp_path, "acked")

@@ -27,7 +27,7 @@ def test_a_folder_that_stays_is_found_with_what_is_in_it(driver, tmp_path):
     assert leftovers.clear(tmp_path, driver) == ["t1/pystorm-abc with ['control']"]
 
 
-def test_a_folder_for_which_nobody_was_left_does_not_count(driver, tmp_path):
+def test_a_folder_without_a_surviving_process_does_not_count(driver, tmp_path):
     (tmp_path / "t1" / "pystorm-abc").mkdir(parents=True)
     driver.unclaimed.add("t1")
     assert leftovers.clear(tmp_path, driver) == []

@@ -19,7 +19,7 @@ def _numpy() -> Any:
 
 
 def lower_numpy(lower: Lowering, value: Any, depth: int) -> object:
-    """A NumPy value as an extension type, or pickled where its dtype cannot be told."""
+    """A NumPy value as an extension type, or pickled if its dtype has no description."""
     np = _numpy()
     kind = type(value)
     if kind in (np.str_, np.bytes_):  # an array, or NumPy's own `str()`, would drop the NULs at their ends
@@ -51,7 +51,7 @@ def restore_numpy_text(unpack: Unpack, data: bytes) -> object:
 
 
 def _described(dtype: Any) -> object:
-    """What `_dtype` makes `dtype` of again: its name, `[base, shape]` or its fields; None if it cannot be told."""
+    """The description from which `_dtype` rebuilds `dtype`: a name, `[base, shape]` or fields; None if impossible."""
     if dtype.hasobject or dtype.metadata:
         return None
     candidates = [dtype.str, dtype.str[0] + dtype.char]  # the second for the twins of one size: long and long long

@@ -34,7 +34,7 @@ def row_count(message: bytes) -> int:
 
 
 class ArrowRows:
-    """The rows of a message whose columns are of `kinds`, read as they are asked for."""
+    """The rows of a message whose columns have these `kinds`, read on request."""
 
     def __init__(self, message: bytes, kinds: str) -> None:
         self._kinds = kinds
@@ -55,7 +55,7 @@ class ArrowRows:
         return self._count
 
     def between(self, first: int, last: int) -> list[list[Any]]:
-        """The rows from `first` on up to `last`, which is not one of them."""
+        """The rows from `first` up to, but without, `last`."""
         try:
             rows = _rows([column(first, last) for column in self._columns])
         except UNREADABLE as error:
@@ -69,7 +69,7 @@ class ArrowRows:
 
 
 def _column(kind: str, buffers: deque[memoryview], count: int, has_nulls: bool) -> Column:
-    """The next column: it takes its buffers."""
+    """The next column, which consumes its buffers."""
     valid, content = buffers.popleft(), buffers.popleft()
     if kind in (TEXT, BYTES):
         is_wide = len(content) >= 8 * (count + 1)  # Spark can be told to use them
@@ -94,7 +94,7 @@ def _with_nulls(column: Column, valid: str) -> Column:
 
 
 def _bits(buffer: memoryview, count: int) -> str:
-    """One letter for each row."""
+    """The bits of a column as text, one character for each row."""
     if 8 * len(buffer) < count:
         raise ValueError(f"{len(buffer)} bytes for {count} bits")
     return f"{int.from_bytes(buffer, 'little'):0{count}b}"[::-1][:count]
@@ -118,7 +118,7 @@ def _rows(columns: list[list[Any]]) -> list[list[Any]]:
 
 
 def _record_batch(message: bytes) -> int:
-    """Where the table of the record batch is."""
+    """The offset of the record batch's table."""
     table = PREFIX_SIZE + _number("<I", message, PREFIX_SIZE)
     header_type = _number("<B", message, _field(message, table, HEADER_TYPE))
     if header_type != RECORD_BATCH:
@@ -130,7 +130,7 @@ def _record_batch(message: bytes) -> int:
 
 
 def _field(message: bytes, table: int, number: int) -> int:
-    """Where a field of a table is; 0 if the table has no such field."""
+    """The offset of a field of a table; 0 if the table has none."""
     layout = table - _number("<i", message, table)
     if 4 + 2 * number >= _number("<H", message, layout):
         return 0

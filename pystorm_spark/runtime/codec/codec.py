@@ -1,8 +1,8 @@
-"""Internal. Frames as bytes: what travels between slots, and how a damaged one is told from a good one.
+"""Internal. Frames as bytes, and the detection of damaged ones.
 
-A payload is one byte of format version, the crc32 of all that follows, one byte of kind, and the body. A body begins
-with its target task and the sizes of what follows, then come whole columns, little-endian on every machine, then the
-rows. Nothing is unpacked, and no pickle is opened, before the checksum holds and every size fits the payload.
+A payload is one byte of format version, the crc32 of everything after it, one byte of kind, and the body. The body
+starts with the target task and the sizes of its columns. Then come the columns, little-endian on every machine, and
+then the rows. Nothing is unpacked and no pickle is loaded before the checksum and all sizes are verified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pystorm_spark.runtime.codec.pickling import CLASS_BY_VALUE, CloudPickling, 
 from pystorm_spark.runtime.codec.values import ATOMS, Lowering, nested_unpack
 
 FRAME_FORMAT_VERSION = 1
-COMPARED_BY_VALUE = (str, int, float, bytes, tuple)  # whatever subclass of them a value is
+COMPARED_BY_VALUE = (str, int, float, bytes, tuple)  # instances of subclasses, too
 TUPLES, ACKS, RUNS = 1, 2, 3
 PREFIX = struct.Struct("<BI")  # format version, crc32
 FRAME_ADDRESS = struct.Struct("<Bq")  # kind, target task
@@ -36,7 +36,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RefusedValueError(SerializationError):
-    """One value of a row cannot be packed; `index` says which, `why` says what is wrong with it."""
+    """One value of a row cannot be packed: the one at `index`, because of `why`."""
 
     index: int = 0
     why: str = ""
@@ -45,7 +45,7 @@ class RefusedValueError(SerializationError):
 class ValueCodec:
     """Packs rows of values and unpacks them, each value with its exact type.
 
-    With `fall_back_on_pickle` false, a value without an extension type is refused, and so is one that arrives pickled.
+    Without `fall_back_on_pickle`, values without an extension type and values that arrive pickled are refused.
     """
 
     def __init__(self, fall_back_on_pickle: bool = True) -> None:
@@ -57,7 +57,7 @@ class ValueCodec:
         self._unpack = nested_unpack(pickling)
 
     def pack(self, values: Sequence[Any]) -> bytes:
-        """One row as bytes; a `RefusedValueError` if one of `values` cannot travel."""
+        """Pack one row. It raises `RefusedValueError` if one of `values` cannot be packed."""
         try:
             # For rows of up to ten values a loop beats `ATOMS.issuperset(map(type, values))`.
             for value in values:
@@ -65,24 +65,24 @@ class ValueCodec:
                     return self._lower.pack(self._lower.each(values, 0))
             return self._pack_atoms(values)
         except Exception:
-            # A huge int, a lone surrogate, deep nesting, or a value that cannot travel: look at each.
+            # A huge int, a lone surrogate, deep nesting, or a value that cannot be packed: pack one by one.
             return self._pack_each(values)
 
     def pack_value(self, value: Any) -> bytes:
-        """The row of one value, for which it is no row: a `SerializationError` says what is wrong with it."""
+        """Pack a single value, as a row. Errors are a `SerializationError` and do not mention a row."""
         try:
             return self.pack([value])
         except RefusedValueError as error:
             raise SerializationError(error.why) from error.__cause__
 
     def defines_classes(self, packed: bytes) -> bool:
-        """Whether a packed row brings the classes of its values along: in each process they are others."""
+        """Whether a packed row contains class definitions, which make a different class in each process."""
         return CLASS_BY_VALUE in packed
 
     def knows_again(self, value: Any) -> bool:
-        """Whether a copy from another process is equal to `value`, though it may be of another class.
+        """Whether a copy from another process equals `value`, although its class may be another one.
 
-        So are named tuples, and texts and numbers that are members of an enum.
+        Named tuples and str or int enums compare by value, so they do.
         """
         kind: Any = type(value)
         base: Any = next((base for base in COMPARED_BY_VALUE if isinstance(value, base)), None)
@@ -91,14 +91,14 @@ class ValueCodec:
         return not self.defines_classes(self.pack_value(value))
 
     def pack_rows(self, rows: Sequence[list[Any] | bytes]) -> bytes:
-        """Rows of atoms, or packed already, one after the other; all of them at once where none is packed yet."""
+        """Concatenate rows, packing those that are not packed yet; all at once if none is."""
         if bytes not in map(type, rows):
-            with suppress(Exception):  # a huge int or a lone surrogate: row by row they can travel
+            with suppress(Exception):  # a huge int or a lone surrogate: pack row by row instead
                 return self._pack_atoms(rows)[_array_header_size(len(rows)) :]
         return b"".join([row if type(row) is bytes else self.pack(row) for row in rows])
 
     def unpack_rows(self, data: Buffer, count: int) -> list[list[Any]]:
-        """The `count` rows that follow one another in `data`, which must hold nothing else."""
+        """Unpack the `count` rows in `data`, which must contain nothing else."""
         try:
             rows: list[list[Any]] = self._unpack(b"".join((b"\xdd", count.to_bytes(4, "big"), data)))
         except Exception as error:
@@ -108,9 +108,9 @@ class ValueCodec:
         return rows
 
     def unpack_each(self, data: memoryview, count: int) -> tuple[list[list[Any]], dict[int, SerializationError]]:
-        """The rows one by one, those that cannot be unpacked empty; {number: why}, counted from 0.
+        """Unpack rows one by one. Return them, with [] for each that fails, and {row number from 0: error}.
 
-        A value may be refused by its own class, or its module may be missing here: that is no harm to other rows.
+        A value's own class may refuse it, or its module may be missing here. That does not affect the other rows.
         """
         unpacker = Unpacker(max_buffer_size=0)
         unpacker.feed(data)
@@ -194,7 +194,7 @@ def encode_tuples(
     homes: array[int],
     edges: array[int],
 ) -> bytes:
-    """A `TupleFrame` as bytes; its rows are packed already."""
+    """A `TupleFrame` as bytes. `rows` are packed."""
     assert (roots.typecode, homes.typecode, edges.typecode) == ("Q", "I", "Q")
     assert len(roots) == len(homes) == len(edges)
     name = stream.encode("utf-8", "surrogatepass")
@@ -222,7 +222,7 @@ def encode_acks(
 
 
 def decode(payload: Buffer, values: ValueCodec) -> TupleFrame | AckFrame:
-    """The frame in `payload`; a `SerializationError` unless it is whole and of this format version."""
+    """The frame in `payload`. It raises `SerializationError` if that is damaged or of another format version."""
     body = _Body(_opened(payload))
     kind, target = body.fields(FRAME_ADDRESS)
     if kind in (TUPLES, RUNS):
@@ -300,7 +300,7 @@ def _tuple_frame(target: int, body: _Body, values: ValueCodec, in_runs: bool) ->
         where = f"stream {stream!r} from task {source} to task {target}"
         try:
             rows, refused = values.unpack_each(packed, row_count)
-        except Exception:  # not even where a row begins is known
+        except Exception:  # the rows cannot be separated
             raise SerializationError(f"{where}: {error}") from error
         refused = {number: SerializationError(f"{where}: {why}") for number, why in refused.items()}
     return TupleFrame(target, source, stream, rows, in_runs, counts, roots, homes, edges, refused)
@@ -335,7 +335,7 @@ def _packed_counts(counts: Sequence[int]) -> bytes:
 
 
 def _counts(data: bytes) -> Sequence[int]:
-    if data.isascii():  # every count is below 128: the bytes are the counts
+    if data.isascii():  # all counts are below 128: each byte is a count
         return data
     counts, number, shift = [], 0, 0
     for byte in data:
@@ -365,7 +365,7 @@ def _little_endian(column: array[int]) -> array[int]:
 
 
 def _array_header_size(length: int) -> int:
-    """How many bytes msgpack takes to begin an array."""
+    """The size of msgpack's header of an array."""
     return 1 if length < 16 else 3 if length < 1 << 16 else 5
 
 

@@ -37,12 +37,12 @@ class Ext(IntEnum):
 
 
 def extension(code: Ext, data: bytes) -> ExtType:
-    """`ExtType(code, data)` in half the time: its checks of both arguments are left out."""
+    """`ExtType(code, data)` in half the time, without its argument checks."""
     return tuple.__new__(ExtType, (code, data))
 
 
 class Pickling(Protocol):
-    """What becomes of a value that has no extension type."""
+    """Handles values that have no extension type."""
 
     def dump(self, value: object) -> ExtType: ...
 

@@ -1,4 +1,4 @@
-"""Internal. What becomes of values without an extension type: cloudpickle, or a refusal."""
+"""Internal. Values without an extension type: packed by cloudpickle, or refused."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from msgpack import ExtType
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.codec.extension import Ext, Unpack, extension, type_name
 
-CLASS_BY_VALUE = b"_make_skeleton_"  # what cloudpickle calls to make a class, or an enum, that is pickled by value
+CLASS_BY_VALUE = b"_make_skeleton_"  # cloudpickle's function that rebuilds a class pickled by value
 FORBIDDEN = "`topology.fall.back.on.pickle: false` forbids"
 
 
 class CloudPickling:
-    """Pickles what has no extension type, classes of `__main__` and local ones by value."""
+    """Pickles values without an extension type. Classes of `__main__` and local classes are pickled by value."""
 
     def dump(self, value: object) -> ExtType:
         buffer = io.BytesIO()
@@ -34,7 +34,7 @@ class CloudPickling:
 
 
 class NoPickling:
-    """Refuses what has no extension type."""
+    """Refuses values without an extension type."""
 
     def dump(self, value: object) -> ExtType:
         raise SerializationError(f"a {type_name(type(value))} travels only by pickle, which {FORBIDDEN}")
@@ -60,7 +60,7 @@ def _restore_memoryview(data: bytes | bytearray, form: Any, shape: Any) -> memor
 
 
 class _ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle, but it does not send an open file as its text nor a memoryview as bytes."""
+    """cloudpickle, but without its packing of open files as text and of memoryviews as bytes."""
 
     dispatch_table: ClassVar[ChainMap[type, Any]] = ChainMap(
         {io.TextIOWrapper: _refuse_file, memoryview: _reduce_memoryview}, cloudpickle.Pickler.dispatch_table

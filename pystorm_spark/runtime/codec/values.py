@@ -1,4 +1,4 @@
-"""Internal. What msgpack cannot carry by itself: extension types for values, and cloudpickle for the rest.
+"""Internal. Values that msgpack does not know: packed as extension types, or else by cloudpickle.
 
 A value that is no atom is first *lowered* to what msgpack packs without loss: atoms, lists, dicts with atoms as keys,
 and extension types whose bodies are msgpack again. Lowering decides by exact type, so that a subclass is never sent as
@@ -31,7 +31,7 @@ from pystorm_spark.runtime.codec.arrays import lower_numpy, restore_array, resto
 from pystorm_spark.runtime.codec.extension import Ext, Pickling, Restorer, Unpack, extension
 
 ATOMS: frozenset[type] = frozenset({NoneType, bool, int, float, str, bytes})
-MAX_DEPTH = 100  # levels of nesting; what is deeper, or holds itself, is pickled whole
+MAX_DEPTH = 100  # levels of nesting; a deeper or recursive value is pickled as a whole
 # One `unpackb` keeps 40 KB on the C stack: nested a hundred times it would overflow the stack of a thread.
 STACK_LEVELS = 4
 MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
@@ -40,11 +40,11 @@ Lowerer = Callable[["Lowering", Any, int], object]
 
 
 class TooDeepError(Exception):
-    """A value is nested deeper than `MAX_DEPTH`, or holds itself."""
+    """A value is nested deeper than `MAX_DEPTH`, or contains itself."""
 
 
 class Lowering:
-    """Turns a value into what msgpack packs without loss; types in `atoms` pass as they are."""
+    """Converts a value so that msgpack packs it without loss. Types in `atoms` stay unchanged."""
 
     def __init__(self, atoms: frozenset[type], pickling: Pickling) -> None:
         self._atoms = atoms
@@ -61,7 +61,7 @@ class Lowering:
         return (LOWERERS.get(kind) or _lowerer(kind))(self, value, depth + 1)
 
     def packed(self, value: object) -> bytes:
-        """`value` as msgpack; an `OverflowError` says that an int in it passed as an atom and is none."""
+        """`value` as msgpack. It raises `OverflowError` if an int in it is too large to be an atom."""
         try:
             return self.pack(self(value))
         except (TooDeepError, RecursionError):
@@ -172,7 +172,7 @@ def _restore_time(unpack: Unpack, data: bytes) -> time:
 
 
 def _lower_timezone(lower: Lowering, value: Any, depth: int) -> object:
-    # The only way to tell a given name from one that `tzname` makes up.
+    # The only way to distinguish a given name from one that `tzname` derives.
     return lower.extension(Ext.TIMEZONE, lower.each(value.__getinitargs__(), depth))
 
 
@@ -232,7 +232,7 @@ def _restore_dataclass(unpack: Unpack, data: bytes) -> object:
 
 @lru_cache(maxsize=512)
 def _is_plain_dataclass(kind: type) -> bool:
-    """Whether the attributes of an instance are all there is to it: no base in C, no pickling of its own."""
+    """Whether attributes are the whole state of an instance: no base class in C, no own pickling methods."""
     hooks = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
     return (
         dataclasses.is_dataclass(kind)
@@ -244,7 +244,7 @@ def _is_plain_dataclass(kind: type) -> bool:
 
 def _is_default(kind: type, hook: str) -> bool:
     method = getattr(kind, hook, None)
-    # `dataclass(frozen=True, slots=True)` brings its own `__getstate__`, which keeps nothing that we do not.
+    # `dataclass(frozen=True, slots=True)` brings its own `__getstate__`, which adds nothing to the attributes.
     return method is getattr(object, hook, None) or getattr(method, "__module__", None) == "dataclasses"
 
 
@@ -261,7 +261,7 @@ def _filled_slots(kind: type, value: object) -> Iterator[tuple[str, object]]:
 
 
 def _reference(kind: type) -> str | None:
-    """`module:qualname` of a class that every process can import under that name, else None."""
+    """`module:qualname` of a class, if every process can import it; otherwise None."""
     reference = f"{kind.__module__}:{kind.__qualname__}"
     by_value = cloudpickle.list_registry_pickle_by_value()
     if kind.__module__ in MAIN_MODULES or any(f"{kind.__module__}.".startswith(f"{name}.") for name in by_value):

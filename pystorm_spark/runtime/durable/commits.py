@@ -1,4 +1,4 @@
-"""Internal. Commits: the durable side of a slot. What a commit takes from its tasks, and how they go back to one."""
+"""Internal. Commits: the durable side of a slot. It collects a commit from the tasks, and rolls them back to one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Letter(NamedTuple):
     letter: DeadLetter
 
     def to_plain(self) -> dict[str, Any]:
-        """What is kept of it, in words."""
+        """The letter as text, for the dead-letter file."""
         id_, values, failures = self.letter
         values_shown = f"[{', '.join(map(shown, values))}]"
         return {"component": self.component, "message_id": shown(id_), "values": values_shown, "failures": failures}
@@ -33,7 +33,7 @@ class Letter(NamedTuple):
 
 @dataclass(frozen=True)
 class Restored:
-    """What a slot begins with."""
+    """The part of the last commit that a slot starts from."""
 
     sections: Mapping[TaskKey, Sequence[bytes]] = field(default_factory=dict)  # oldest first
     schemas: Mapping[str, int] = field(default_factory=dict)  # {component: version}
@@ -42,16 +42,16 @@ class Restored:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a slot has for a commit."""
+    """The part of a commit that one slot prepared."""
 
     sections: dict[TaskKey, bytes]
     schemas: dict[str, int]
-    acked: dict[TaskKey, bytes]  # message ids, with exactly-once; those of one spout with one of its tasks
+    acked: dict[TaskKey, bytes]  # with exactly-once: message ids of a spout, under one of its tasks
     letters: list[Letter]
 
 
 class Commits:
-    """The bolts of a slot whose work is committed, and the spouts whose acks wait for that."""
+    """The bolts of a slot that take part in commits, and the spouts whose acks wait for commits."""
 
     def __init__(self, plan: Plan, tasks: Mapping[int, Task]) -> None:
         self._bolts: dict[TaskKey, tuple[BoltTask, CommittedBolt]] = {}
@@ -72,11 +72,11 @@ class Commits:
         return [*(key for key, (_, bolt) in self._bolts.items() if isinstance(bolt, DurableBolt)), *self._positions]
 
     def spouts(self) -> set[str]:
-        """The spouts of which there are message ids to be restored."""
+        """The spouts whose committed message ids must be restored; empty without exactly-once."""
         return {component for component, _ in self._spouts} if self.is_exactly_once else set()
 
     def restore(self, restored: Restored) -> None:
-        """Give every task what it begins with; before it is opened."""
+        """Hand every task the state it starts from. Call it before the tasks are opened."""
         for (component, index), (bolt, _) in self._bolts.items():
             bolt.restored = restored.sections.get(TaskKey(component, index), ()), restored.schemas.get(component)
         for key, position in self._positions.items():
@@ -84,7 +84,7 @@ class Commits:
         self.restore_ids(restored.acked)
 
     def restore_ids(self, acked: Mapping[str, Iterable[bytes]]) -> None:
-        """Give every spout the message ids that are committed: a slot has started, and another task may emit them."""
+        """Tell every spout the committed message ids. After a restart any task of the spout may emit them again."""
         # The tasks of a spout share their ids: restore them once.
         by_spout = {component: outcomes.ids for (component, _), (_, outcomes) in self._spouts.items()}
         for component, ids in by_spout.items():
@@ -97,16 +97,16 @@ class Commits:
         return has_outcomes or has_moved or any(committed.has_changed() for _, committed in self._bolts.values())
 
     def is_urgent(self) -> bool:
-        """Whether a commit should not wait: spouts will soon have no room for more."""
+        """Whether a commit should be made now, because a spout will soon reach its pending limit."""
         return any(spout.wants_commit() for spout, _ in self._spouts.values())
 
     def is_broken(self) -> bool:
-        """Whether a root has failed and takes all that is not committed back with it."""
+        """Whether a tree has failed under exactly-once, so that a rollback is due."""
         broken = any(outcomes.is_broken for _, outcomes in self._spouts.values())
         return broken or (self.is_exactly_once and any(each.is_broken for each in self._transactions))
 
     def in_flight(self) -> int:
-        """How many roots are neither complete nor failed, and bolts that may yet change what was taken back."""
+        """The number of unsettled roots, plus the number of bolts that still hold rolled back tuples."""
         roots = sum(len(spout.pending) + len(spout.acked) for spout, _ in self._spouts.values())
         return roots + sum(bolt.waits() for bolt, _ in self._bolts.values())
 
@@ -115,13 +115,13 @@ class Commits:
         return any(map(len, self._transactions))
 
     def mark(self) -> None:
-        """Whatever is complete now is acked by the commit that begins; in all slots before any slot prepares."""
+        """Assign every outcome known now to the commit that begins. All slots mark before any slot prepares."""
         for spout, outcomes in self._spouts.values():
             spout.tell_outcomes()
             outcomes.mark()
 
     def prepare(self, txid: int, is_full: bool) -> Prepared:
-        """What has changed since the last commit, or all there is; raises what a bolt raises."""
+        """Collect the changes since the last commit, or the whole state if `is_full`. Errors of a bolt are raised."""
         sections: dict[TaskKey, bytes] = {}
         schemas: dict[str, int] = {}
         for key, (bolt, committed) in self._bolts.items():
@@ -141,7 +141,7 @@ class Commits:
         return Prepared(sections, schemas, self._acked() if self.is_exactly_once else {}, letters)
 
     def _acked(self) -> dict[TaskKey, bytes]:
-        """The message ids that the commit acks; with those of a spout in the place of its first task here."""
+        """The message ids that the commit acks; those of a spout are listed under its first task in this slot."""
         acked: dict[TaskKey, bytes] = {}
         for component in self.spouts():
             tasks = {key: outcomes for key, (_, outcomes) in self._spouts.items() if key.component == component}
@@ -152,7 +152,7 @@ class Commits:
         return acked
 
     def commit(self, txid: int) -> None:
-        """The commit `txid` is durable: tell the bolts, and the spouts what is acked by it."""
+        """The commit `txid` is durable: tell the bolts, and call the spouts' `ack` for the messages in it."""
         for bolt, _ in self._bolts.values():
             bolt.commit(txid)
         for position in self._positions.values():
@@ -163,7 +163,7 @@ class Commits:
             spout.tell_acked(outcomes)
 
     def rollback(self) -> None:
-        """Have every state go back to the last commit."""
+        """Roll every state back to the last commit."""
         for bolt, committed in self._bolts.values():
             bolt.guard(committed.rollback, "pre_rollback")
         for bolt, committed in self._bolts.values():

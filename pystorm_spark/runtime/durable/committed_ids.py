@@ -1,4 +1,4 @@
-"""Internal. CommittedIds: the messages of a spout that are part of a commit, and need not be executed again."""
+"""Internal. CommittedIds: the committed messages of a spout, which are not executed again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PLAIN = frozenset({type(None), bool, int, str, bytes})  # equal to their copies,
 class CommittedIds:
     """The message ids of one spout that are committed, with exactly-once.
 
-    All of its tasks in a slot share them: what one has emitted, another one may be given to emit again.
+    All tasks of the spout in a slot share them: after a restart another task may emit a message again.
     """
 
     def __init__(self, spout: str, codec: ValueCodec) -> None:
         self.last: set[Any] = set()  # of the last commit
-        self.restored: set[Any] = set()  # of commits before a start: who knows when they come again
+        self.restored: set[Any] = set()  # committed before the slot started; the source may replay them at any time
         self._spout = spout
         self._codec = codec
         self._txid = 0
@@ -28,16 +28,16 @@ class CommittedIds:
         return key in self.last or key in self.restored
 
     def section(self, message_ids: list[Any]) -> bytes | None:
-        """What a commit of these keeps; a `StormError` if they would not be known again."""
+        """The bytes that a commit of these messages stores; a `StormError` if copies of the ids would not be equal."""
         if not message_ids:
             return None
         told = (
-            f"exactly-once needs message ids that are known again after a restart, and those of {self._spout!r} are not"
+            f"exactly-once needs message ids that equal their copies after a restart; those of {self._spout!r} do not"
         )
         try:
             packed = self._codec.pack(message_ids)
         except RefusedValueError as exc:
-            raise StormError(f"{told}: {shown(message_ids[exc.index])} cannot be kept, {exc.why}") from exc
+            raise StormError(f"{told}: {shown(message_ids[exc.index])} cannot be stored, {exc.why}") from exc
         for message_id in _odd(message_ids):
             (copy,) = self._codec.unpack_rows(self._codec.pack([message_id]), 1)[0]
             if self.key(copy) != self.key(message_id):
@@ -47,17 +47,17 @@ class CommittedIds:
         return packed
 
     def remember(self, txid: int, message_ids: list[Any]) -> None:
-        """Some messages of the commit `txid`. Those of earlier commits are not needed any more."""
+        """Add messages of the commit `txid`. The ids of earlier commits are discarded."""
         keys = self._keys(message_ids)
         self.last = self.last | keys if txid == self._txid else keys
         self._txid = txid
 
     def restore(self, sections: Iterable[bytes]) -> None:
-        """These are committed, and a slot that emitted some of them is gone."""
+        """Replace the restored ids with those of the last commit: a slot that emitted some of them is gone."""
         self.restored = self._keys([id_ for section in sections for id_ in self._codec.unpack_rows(section, 1)[0]])
 
     def key(self, message_id: Any) -> Any:
-        """What stands for a message id in a set or a dict."""
+        """A hashable value that is equal for equal message ids."""
         try:
             hash(message_id)
             return message_id
@@ -79,7 +79,7 @@ class CommittedIds:
 
 
 def _odd(message_ids: list[Any]) -> list[Any]:
-    """Those that may not be equal to their copies."""
+    """The ids that may differ from their copies."""
     if PLAIN.issuperset(map(type, message_ids)):
         return []
     return [

@@ -1,7 +1,7 @@
-"""Internal. CommittedRows: the rows of a source's batches that are part of a commit, and need not be emitted again.
+"""Internal. CommittedRows: the committed rows of a source's batches, which are not emitted again.
 
-A batch may have any number of rows, and takes many commits. Rows are emitted in order: so those that are committed are
-a few runs of rows that follow one another, and each commit can hold all of its batch.
+A batch may have any number of rows, and may take many commits. Rows are emitted in order, so the committed rows form a
+few runs of consecutive numbers, and each commit can list all of them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgpack
 
 RowId = tuple[str, int, int, int]  # component, batch, partition, number of the row in it
 Place = tuple[int, int]  # batch, partition
-Run = tuple[int, int]  # the first row, and the first one behind the last
+Run = tuple[int, int]  # the first row, and one past the last
 
 
 class Runs:
-    """Numbers, as runs that neither overlap nor touch."""
+    """A set of integers, kept as runs that neither overlap nor touch."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self._firsts: list[int] = []
@@ -36,7 +36,7 @@ class Runs:
         self._ends[at:behind] = [end]
 
     def gaps(self, first: int, end: int) -> Iterator[Run]:
-        """What is missing between `first` and `end`."""
+        """The runs missing from `first` up to `end`."""
         for at in range(bisect_right(self._ends, first), bisect_left(self._firsts, end)):
             if first < self._firsts[at]:
                 yield first, self._firsts[at]
@@ -49,17 +49,17 @@ NO_RUNS = Runs()
 
 
 class CommittedRows:
-    """The committed rows of one spout, as far as their batch may be given again.
+    """The committed rows of one spout, for every batch that the source may deliver again.
 
-    All of its tasks in a slot share them: a row that one has emitted may be given to another one after a restart.
+    All tasks of the spout in a slot share them: after a restart another task may get a row again.
     """
 
     def __init__(self) -> None:
-        self._batch: int | None = None  # that is given now
+        self._batch: int | None = None  # the batch being delivered
         self._runs: dict[Place, Runs] = {}
 
     def begin(self, batch: int) -> None:
-        """`batch` is given; so those before it are done, and will not be given again."""
+        """The source delivers `batch`. Earlier batches are done, and never delivered again."""
         self._batch = batch
         self._runs = {place: runs for place, runs in self._runs.items() if place[0] == batch}
 
@@ -68,18 +68,18 @@ class CommittedRows:
         return list(self._runs.get((batch, partition), NO_RUNS).gaps(first, end))
 
     def section(self, message_ids: Iterable[RowId]) -> bytes | None:
-        """What a commit of these keeps: them, and the rows of their batch that were committed before."""
+        """The bytes that a commit of these messages stores: their rows, and the rows committed before."""
         all_runs = {place: Runs(runs) for place, runs in self._runs.items()}
         _add(all_runs, _runs_of(message_ids))
         plain = [[*place, *run] for place, runs in all_runs.items() for run in runs]
         return msgpack.packb(plain) if plain else None
 
     def remember(self, txid: int, message_ids: list[RowId]) -> None:
-        """Some messages of the commit `txid`."""
+        """Add messages of the commit `txid`."""
         _add(self._runs, _runs_of(message_ids))
 
     def restore(self, sections: Iterable[bytes]) -> None:
-        """These are committed, whoever has emitted them."""
+        """Add the rows of the last commit, whichever task emitted them."""
         for section in sections:
             _add(self._runs, (((batch, part), (first, end)) for batch, part, first, end in msgpack.unpackb(section)))
         if self._batch is not None:
@@ -92,7 +92,7 @@ def _add(runs: dict[Place, Runs], found: Iterable[tuple[Place, Run]]) -> None:
 
 
 def _runs_of(message_ids: Iterable[RowId]) -> Iterator[tuple[Place, Run]]:
-    """The rows that follow one another, in the order of the ids."""
+    """The runs of consecutive rows, in the order of the ids."""
     last_batch = last_partition = first = end = -1
     for _, batch, partition, number in message_ids:
         if number != end or partition != last_partition or batch != last_batch:

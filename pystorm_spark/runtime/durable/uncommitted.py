@@ -15,9 +15,9 @@ from pystorm_spark.runtime.trees import Root
 IN_FLIGHT = "was not yet committed when a slot was lost, or another message failed"
 BY_TASK = re.compile(r"^.*?:\d+ ")  # the task that has failed a tuple
 FAILED_IT = "failed it"  # without an exception
-BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that are no fault of the message, and do not count
-MOST_FAILURES = 1 << 17  # message ids of which it is known how often they failed: not all come again
-MOST_UNCOMMITTED = 1 << 20  # roots of one spout task, if it has no limit of its own
+BLAMELESS = frozenset({IN_FLIGHT, QUEUED})  # reasons that do not count as failures of the message
+MOST_FAILURES = 1 << 17  # message ids whose failures are counted; some of them are never emitted again
+MOST_UNCOMMITTED = 1 << 20  # roots of one spout task, unless topology.max.spout.pending says less
 
 
 def reason_of(why: str) -> str:
@@ -40,11 +40,11 @@ class DeadLetter(NamedTuple):
 
 @dataclass(slots=True)
 class Outcomes:
-    """What became of some roots; not the roots themselves, whose memory is better used again at once."""
+    """Message ids and emit times of settled roots; the roots themselves are freed at once."""
 
     message_ids: list[Any] = field(default_factory=list)
     emitted_at: list[float] = field(default_factory=list)
-    whys: list[str] = field(default_factory=list)  # of those that have failed
+    whys: list[str] = field(default_factory=list)  # the reasons, for failed roots only
 
     @classmethod
     def of(cls, roots: list[Root]) -> Outcomes:
@@ -52,7 +52,7 @@ class Outcomes:
 
     @classmethod
     def failed(cls, roots: list[Root]) -> Outcomes:
-        """The same, with the reasons."""
+        """The outcomes of failed roots, with their reasons."""
         outcomes = cls.of(roots)
         outcomes.whys = [root.why for root in roots]
         return outcomes
@@ -61,7 +61,7 @@ class Outcomes:
         return len(self.message_ids)
 
     def add(self, other: Outcomes) -> None:
-        """Put all of `other` behind these."""
+        """Append `other`."""
         self.message_ids += other.message_ids
         self.emitted_at += other.emitted_at
         self.whys += other.whys
@@ -73,30 +73,30 @@ def _read(roots: list[Root]) -> tuple[list[Any], list[float]]:
 
 
 class UncommittedOutcomes:
-    """The roots of one spout task that are complete and wait for a commit.
+    """The outcomes of one spout task's roots that the spout hears after the next commit.
 
-    A commit takes what was marked before the states were prepared: what a tree has changed is then part of it. With
-    exactly-once a failed root waits, too: it takes all that is not committed back with it.
+    A commit releases the outcomes that were marked before the states were prepared, because only then is every change
+    that their trees made part of the commit. With exactly-once failed roots wait, too: each of them causes a rollback.
     """
 
     def __init__(self, ids: CommittedIds | CommittedRows, is_exactly_once: bool, most_replays: int | None) -> None:
         self.ids = ids
         self.is_exactly_once = is_exactly_once
-        # A spout of batches emits nothing that is committed, and gives up by itself what fails too often.
+        # A BatchSpout skips committed rows and gives up rows that fail too often by itself.
         self.looked_up = ids if is_exactly_once and isinstance(ids, CommittedIds) else None
-        self.is_broken = False  # a root has failed, with exactly-once
+        self.is_broken = False  # with exactly-once: a root has failed, so a rollback is due
         self._most_replays = most_replays
         self._complete = Outcomes()
         self._marked = Outcomes()
         self._failed = Outcomes()
         self._letters: list[DeadLetter] = []
-        self._failures: dict[Any, int] = {}  # {message id: how often its tree has failed}, with exactly-once
+        self._failures: dict[Any, int] = {}  # with exactly-once: {message id: how often its tree failed}
 
     def __len__(self) -> int:
         return len(self._complete) + len(self._marked) + len(self._failed)
 
     def keep(self, acked: list[Root], failed: list[Root]) -> list[Root]:
-        """Hold what is complete; those that have failed and are to be told now."""
+        """Keep the outcomes until a commit; return the failed roots that the spout hears of at once."""
         self._complete.add(Outcomes.of(acked))
         if not self.is_exactly_once or not failed:
             return failed
@@ -111,22 +111,22 @@ class UncommittedOutcomes:
             if root.why in BLAMELESS:
                 continue
             key = ids.key(root.message_id)
-            self._failures[key] = self._failures.pop(key, 0) + 1  # behind all others: the first is the oldest
+            self._failures[key] = self._failures.pop(key, 0) + 1  # moves to the end: the first is the oldest
         while len(self._failures) > MOST_FAILURES:
             del self._failures[next(iter(self._failures))]
 
     def is_new(self, message_id: Any) -> bool:
-        """Whether nothing is known of a message that is emitted."""
+        """Whether the message was neither committed nor failed before, so that `settles` need not be asked."""
         ids = self.looked_up
         if ids is None:
             return True
         try:
             return not (message_id in ids.last or message_id in self._failures or message_id in ids.restored)
-        except TypeError:  # it cannot be hashed
+        except TypeError:  # the message id is not hashable
             return False
 
     def settles(self, root: Root, values: list[Any]) -> bool:
-        """Whether an emit needs no execution: its message is part of a commit, or has failed too often."""
+        """Whether a new root needs no execution: its message is already committed, or it failed too often."""
         ids = self.looked_up
         if ids is None:
             return False
@@ -141,7 +141,7 @@ class UncommittedOutcomes:
         return True
 
     def mark(self) -> None:
-        """Whatever is complete now belongs to the commit that begins."""
+        """Assign every outcome known now to the commit that begins."""
         self._marked.add(self._complete)
         self._complete = Outcomes()
 
@@ -149,11 +149,11 @@ class UncommittedOutcomes:
         return self._marked.message_ids
 
     def letters(self) -> list[DeadLetter]:
-        """What the commit that begins gives up."""
+        """The messages that the commit gives up."""
         return self._letters
 
     def release(self, txid: int) -> Outcomes:
-        """What was marked is committed; the roots that are acked by it."""
+        """The commit `txid` is made: return the marked outcomes, which the spout now hears as acked."""
         acked, self._marked = self._marked, Outcomes()
         self._letters = []
         if self.is_exactly_once:
@@ -164,10 +164,10 @@ class UncommittedOutcomes:
         return acked
 
     def rollback(self) -> Outcomes:
-        """Nothing since the last commit counts; the roots that fail by it."""
+        """Drop everything since the last commit; return the outcomes, which the spout now hears as failed."""
         failed = self._marked
         failed.add(self._complete)
-        failed.whys = [IN_FLIGHT] * len(failed)  # which is no fault of theirs
+        failed.whys = [IN_FLIGHT] * len(failed)  # does not count as a failure of the message
         failed.add(self._failed)
         self._marked, self._complete, self._failed = Outcomes(), Outcomes(), Outcomes()
         self._letters = []

@@ -1,1 +1,1 @@
-"""Internal. Hashes of grouping keys: the same in every process, and those of Java where a port needs them."""
+"""Internal. Hashes of grouping keys: the same in every process, and Java's hashes for topologies moved from Storm."""

@@ -34,9 +34,9 @@ _PLAIN_DTYPES = {"f": "f8", "c": "c16", "M": "M8[us]", "m": "m8[us]"}
 
 
 class ByType(dict[type, Callable[[Any], T]]):
-    """A table of functions by the type they take; a type that is not listed has the entry of its nearest base.
+    """A table of functions by argument type. An unlisted type has the entry of its nearest base class.
 
-    The entry of `object` is for all the rest.
+    The entry of `object` is the default.
     """
 
     def __missing__(self, kind: type) -> Callable[[Any], T]:
@@ -65,7 +65,7 @@ def partial_key_candidates(values: Sequence[object], count: int) -> tuple[int, i
 
 def unwrapped(value: object) -> object:
     """Numpy's scalars and arrays as Python's own values and lists; anything else as it is."""
-    # Whoever holds a numpy value has imported numpy; nobody else should wait for it.
+    # If there is a NumPy value, NumPy is already imported; other processes should not import it.
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, (numpy.generic, numpy.ndarray)):
         return value
@@ -74,7 +74,7 @@ def unwrapped(value: object) -> object:
 
 
 def _mixed(crc: int) -> int:
-    # A crc is linear: keys that follow a pattern have crcs that do. After two rounds, tests cannot tell it from chance.
+    # A crc is linear: regular keys have regular crcs. After two rounds, statistical tests find no pattern.
     once = crc * _GOLDEN & _BITS_64
     return ((once ^ once >> 32) * _GOLDEN & _BITS_64) >> 32
 
@@ -92,8 +92,8 @@ def _none(value: None) -> bytes:
     return b"0"
 
 
-# Python hashes equal numbers alike, whatever their types, and without salt. The hash is that of the plain type because
-# a subclass, an enum for one, may bring a salted one.
+# Python hashes equal numbers alike, whatever their types, and without salt. This uses the hash of the plain type,
+# because a subclass such as an enum may define a salted one.
 def _integer(value: int) -> bytes:
     return b"n%d" % int.__hash__(value)
 
@@ -163,7 +163,7 @@ def _offset(value: datetime | time) -> timedelta:
     return value.replace(fold=0).utcoffset() or timedelta(0)
 
 
-# Classes are known by their qualified names, without the module: that of a script is `__main__` in one process only.
+# Classes are identified by qualified name, without the module: a script is `__main__` in one process only.
 def _enum(value: Enum) -> bytes:
     return b"e" + _sequence((type(value).__qualname__, value.name))
 

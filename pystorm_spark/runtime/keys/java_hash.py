@@ -62,7 +62,7 @@ class JavaRandom:
         """A number from 0 to `bound` - 1."""
         if bound & (bound - 1) == 0:
             return (bound * self._next_31_bits()) >> 31
-        # Every remainder must be as likely as the others, so the last, incomplete run of them is not used.
+        # Reject numbers of the last, incomplete run, so that all remainders are equally likely.
         usable = (1 << 31) - (1 << 31) % bound
         while (bits := self._next_31_bits()) >= usable:
             pass

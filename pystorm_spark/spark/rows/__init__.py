@@ -1,1 +1,1 @@
-"""Internal. DataFrames on their way to spouts and from bolts, the driver's side."""
+"""Internal. Rows: how DataFrames reach spouts, and how kept tuples become DataFrames; the driver's side."""

@@ -1,9 +1,9 @@
-"""Internal. Feeding: the rows of a DataFrame go to the slots that hold a spout's tasks; the driver's side of it.
+"""Internal. Feeding: brings the rows of a DataFrame to the slots with a spout's tasks; the driver's side.
 
-A Spark job hands the rows over, chunk by chunk, dealt over the spout's tasks. It does not wait until they
-are emitted: a waiting job would keep the exchanges from the processors. When it has ended, the driver releases what it
-has brought, and waits until each task has settled its share: every row acked, or a dead letter. The share of a task
-that was lost with its slot is fed again.
+A Spark job hands the rows over in chunks, which it distributes over the spout's tasks. The job does not wait until the
+rows are emitted, because it would occupy processors that the exchanges need. When the job has ended, the driver
+releases the rows, and waits until each task has settled its share: each row is acked or a dead letter. If a share is
+lost with its slot, it is fed again.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ from pystorm_spark.spark.rows.row_batches import column_kinds, first_row_bytes, 
 
 log = logging.getLogger(__name__)
 
-FIRST_CHUNK_ROWS = 500  # of a chunk, where all that is known is how large one row is
-CAREFUL_CHUNK_ROWS = 32  # where not even that is: they may be some megabytes each
-SMALLEST_CHUNK_ROWS, LARGEST_CHUNK_ROWS = 100, 4000  # of a chunk, unless they are large; more would be no faster
+FIRST_CHUNK_ROWS = 500  # rows of a chunk if only the size of one row is known
+CAREFUL_CHUNK_ROWS = 32  # if not even that is known: rows may have some megabytes each
+SMALLEST_CHUNK_ROWS, LARGEST_CHUNK_ROWS = 100, 4000  # unless rows are large; larger chunks are not faster
 LARGEST_CHUNK_BYTES = 8 << 20
 EVEN_ROUNDS = 64  # in which each task gets one chunk of a partition; a power of two
-CHUNKS_PER_TASK = 8  # for each task and batch, so that all have about the same to do
+CHUNKS_PER_TASK = 8  # of each batch, so that tasks have about the same number of rows
 
 
-class Stopped(StormError):  # noqa: N818 - the topology ends, which is no error
-    """The topology ends before a batch is done."""
+class Stopped(StormError):  # noqa: N818 - a normal end of the topology
+    """The topology ended before a batch was done."""
 
 
 @dataclass(frozen=True)
 class Handing:
-    """What the Spark tasks of one round need to know."""
+    """The function of the Spark job of one round: hands the rows of a partition to the slots."""
 
     round_: int
     token: bytes
-    kinds: str  # of the columns, if the rows come as Arrow batches
+    kinds: str  # of the columns, if the rows come as Arrow batches; otherwise empty
     chunk_rows: int
-    tasks: tuple[int, ...]  # of the spout, over which chunks are dealt
-    addresses: dict[int, Address]  # of the slots of those tasks that are fed
+    tasks: tuple[int, ...]  # all tasks of the spout; chunks are distributed over them
+    addresses: dict[int, Address]  # {task: the address of its slot}, for the tasks that are fed
 
     def __repr__(self) -> str:
-        return f"Handing(round={self.round_})"  # the token is shown nowhere
+        return f"Handing(round={self.round_})"  # without the token, which is secret
 
     def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[Any]:
-        """Hand the rows of a partition over; what each task has got, or None if one cannot be reached."""
+        """Hand the rows of a partition over. Yields the counts of each task, or None if a slot cannot be reached."""
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         got: dict[int, list[int]] = {}  # {task: [chunks, rows, bytes]}
         reached, first = True, 0
-        # All rows are taken in any case: a Python worker with input left cannot be used again.
+        # Read all rows in any case: Spark cannot reuse a Python worker with unread input.
         for number, (count, chunk) in enumerate(self._chunks(rows)):
             task = self.tasks[(partition + dealt(number, len(self.tasks))) % len(self.tasks)]
             if reached and task in self.addresses:
@@ -77,7 +77,7 @@ class Handing:
         yield partition, attempt, got if reached else None
 
     def _chunks(self, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
-        """(how many rows, and these packed) of each chunk."""
+        """(number of rows, packed rows) of each chunk."""
         if self.kinds:
             yield from ((row_count(batch), bytes(batch)) for batch in rows)
             return
@@ -93,31 +93,32 @@ class Handing:
 
 
 def dealt(number: int, tasks: int) -> int:
-    """Which of `tasks` gets the chunk with this number of a partition.
+    """The index, of `tasks` many, of the task that gets the chunk `number` of a partition.
 
-    They get one after the other, then two, then four: a few per cent of the partition at the most. So what a task has
-    of a partition is a few hundred runs of rows, however long that is, which each commit of exactly-once keeps.
+    In each round every task gets one run of chunks. A run has one chunk at first, later two, then four, but at most a
+    few per cent of the partition. So the rows of a task form a few hundred runs, however large the partition is. Each
+    commit of exactly-once stores these runs.
     """
-    stretch = max(0, (number // tasks).bit_length() - EVEN_ROUNDS.bit_length() + 1)  # 2 to the power of it are dealt
+    stretch = max(0, (number // tasks).bit_length() - EVEN_ROUNDS.bit_length() + 1)  # a run has 2 ** stretch chunks
     begin = tasks * (EVEN_ROUNDS << stretch - 1) if stretch else 0
     return (number - begin >> stretch) % tasks
 
 
 class Rows:
-    """The rows that are fed, all columns of them, as often as that is needed."""
+    """The rows of a DataFrame with all its columns. They can be handed over several times."""
 
     def __init__(self, df: DataFrame, chunk_rows: int | None = None) -> None:
-        """Hand `chunk_rows` over at once, or as many as seem right after a look at the first row."""
+        """`chunk_rows` is the number of rows in a chunk; None derives it from the size of the first row."""
         self._df = df
         self.kinds = column_kinds(df)
         self.chunk_rows = self._peek() if chunk_rows is None else chunk_rows
-        # Once: Spark keeps the shuffles of an RDD, not those of a DataFrame.
+        # Make the RDD once: Spark keeps the shuffles of an RDD, but not those of a DataFrame.
         self._rdd = row_batches(df, self.chunk_rows) if self.kinds else df.rdd.map(tuple)
 
     def _peek(self) -> int:
         if not {TEXT, BYTES}.intersection(self.kinds):
-            return FIRST_CHUNK_ROWS  # they are small, or chunks end by their size
-        with spark_errors_ignored():  # the job that reads all rows reports what is wrong
+            return FIRST_CHUNK_ROWS  # rows are small, or LARGEST_CHUNK_BYTES limits the chunks
+        with spark_errors_ignored():  # the job that reads all rows will report the error
             return max(1, min(FIRST_CHUNK_ROWS, LARGEST_CHUNK_BYTES // max(1, first_row_bytes(self._df))))
         return CAREFUL_CHUNK_ROWS
 
@@ -125,11 +126,11 @@ class Rows:
         return self._rdd.getNumPartitions()
 
     def is_determinate(self) -> bool:
-        """Whether Spark gives each row the same partition and place every time."""
+        """Whether each row has the same partition and position every time Spark reads it."""
         return str(self._df._jdf.queryExecution().toRdd().outputDeterministicLevel()) == "DETERMINATE"
 
     def hand_over(self, handing: Handing, partitions: Sequence[int] | None) -> list[Any]:
-        """Run a job over all partitions, or some; what `handing` gives for each of them."""
+        """Run a job over all partitions, or some; returns the results of `handing`."""
         handed = self._rdd.mapPartitionsWithIndex(handing)
         if partitions is None:
             return handed.collect()
@@ -137,26 +138,26 @@ class Rows:
 
 
 class Share:
-    """What one task has got of a batch."""
+    """The rows of a batch that one task was given."""
 
     def __init__(self, link: SlotLink, round_: int, rows: int, size: int) -> None:
         self.link = link
         self.round = round_
         self.rows = rows
-        self.size = size  # of these in bytes
+        self.size = size  # of the rows in bytes
         self.dead = 0
         self.is_settled = rows == 0
 
     def is_lost(self) -> bool:
-        """Whether it must be fed again: dead letters that nobody has fetched are lost with their slot, too."""
+        """Whether it must be fed again. Dead letters that were not fetched are lost with their slot, too."""
         return self.link.state != "ready" and (not self.is_settled or self.dead > 0)
 
 
 class Feeder:
     """Feeds the tasks of one spout.
 
-    With exactly-once rows are known `by_ids`: what is committed is never executed again, so that a row must have the
-    same id every time. Then a share that is lost can be fed again by itself, too, whatever Spark promises.
+    With exactly-once, slots know rows `by_ids` and skip committed ones, so a row must have the same id every time. Then
+    a lost share can always be fed again alone. Otherwise all shares are fed again if Spark may reorder rows.
     """
 
     def __init__(
@@ -168,13 +169,13 @@ class Feeder:
         self._slot_of = slot_of
         self._by_ids = by_ids
         self._is_warned = False
-        self.is_stopping = False  # jobs are interrupted, and not begun again
-        self.check_layout: Callable[[int, list[int]], None] | None = None  # of a batch, how many rows partitions have
+        self.is_stopping = False  # then a failed job is not retried
+        self.check_layout: Callable[[int, list[int]], None] | None = None  # called with (batch, rows of each partition)
         self._rounds = itertools.count(1)
         self._shares: dict[int, Share] = {}
 
     def chunk_rows(self) -> int | None:
-        """How many rows of the next batch to hand over at once, if it is like the last one; None if that had none."""
+        """The number of rows in a chunk of the next batch, derived from the last batch; None if that was empty."""
         shares = self._shares.values()
         rows = sum(share.rows for share in shares)
         if not rows:
@@ -184,25 +185,25 @@ class Feeder:
         return max(1, min(even, int(LARGEST_CHUNK_BYTES / row_bytes)))
 
     def on_settled(self, link: SlotLink, message: dict[str, Any]) -> None:
-        """A task has settled its share; called in the threads that listen to slots."""
+        """Note that a task has settled its share. Called in the threads that listen to slots."""
         share = self._shares.get(message["task"])
         if share is not None and share.link is link and share.round == message["round"]:
             share.dead = message["dead"]
             share.is_settled = True
 
     def feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
-        """Feed `rows`, of all or some partitions, until each is acked or a dead letter; {task: its share}."""
+        """Feed `rows`, of all or some partitions, until each is acked or a dead letter. Returns {task: its share}."""
         self._shares = {}
         if self._by_ids and not self._is_warned and not rows.is_determinate():
             self._is_warned = True
             log.warning(
-                "rows may come in another order when Spark reads them again, as after a shuffle: exactly-once holds "
-                "only as long as they do not"
+                "Spark may return the rows in a different order when it reads them again, for example after a shuffle; "
+                "exactly-once holds only if it does not"
             )
         return self.feed_lost(rows, batch, partitions)
 
     def feed_lost(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
-        """Feed what tasks lack of `rows`: all of it, or what they have lost with their slots since they had it."""
+        """Feed the shares of `rows` that tasks lack: all at first, later those that were lost with their slots."""
         while True:
             lacking = [task for task in self._tasks if self._lacks(task)]
             if lacking:
@@ -210,7 +211,7 @@ class Feeder:
                 tasks = self._tasks if whole else lacking
                 self._feed(rows, batch, partitions, tasks)
             if not self.driver.wait_for(self._is_at_an_end):
-                raise Stopped(f"the topology ends before batch {batch} is done")
+                raise Stopped(f"the topology ended before batch {batch} was done")
             if all(share.is_settled and not share.is_lost() for share in self._shares.values()):
                 return self._shares
 
@@ -222,12 +223,12 @@ class Feeder:
         return all(share.is_settled for share in shares) or any(share.is_lost() for share in shares)
 
     def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
-        """Have a Spark job hand `tasks` their shares, again until all of them have got them."""
+        """Run Spark jobs until one has handed all `tasks` their shares, then release the rows."""
         failures, disk = 0, FullDisk(f"the rows of batch {batch}", self.driver.pause)
         while True:
             links = self.driver.all_ready()
             if links is None:
-                raise Stopped(f"the topology ends before batch {batch} is done")
+                raise Stopped(f"the topology ended before batch {batch} was done")
             try:
                 handed = self._hand_over(rows, partitions, tasks, links)
             except StormError as exc:
@@ -236,7 +237,7 @@ class Feeder:
                 failures += 1
                 if self.is_stopping or failures == JOB_TRIES:
                     raise
-                log.warning("the rows of batch %d are handed over again: %s", batch, exc)
+                log.warning("handing over the rows of batch %d again: %s", batch, exc)
                 continue
             if handed is not None:
                 break

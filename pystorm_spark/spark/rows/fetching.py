@@ -1,4 +1,4 @@
-"""Internal. Fetching: rows that tasks keep in their slots become a DataFrame, by a Spark job."""
+"""Internal. Fetching: a Spark job reads rows that tasks keep in their slots."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-JOB_TRIES = 3  # of a job; where the driver is the executor Spark itself gives a task only one
-LOSS_NOTICE_SECS = 2.0  # for the driver to notice that a slot is gone which Spark tasks cannot reach
-GONE = "are gone: its slot was lost, or has gone on"
+JOB_TRIES = 3  # in local mode Spark itself tries a task only once
+LOSS_NOTICE_SECS = 2.0  # within which the driver notices the loss of a slot that Spark tasks cannot reach
+GONE = "are gone: its slot was lost, or has discarded them"
 
 
-class RowsLost(StormError):  # noqa: N818 - a reason to make them again
+class RowsLost(StormError):  # noqa: N818 - a reason to feed them again
     """Rows were lost with their slot before they were fetched."""
 
 
 @dataclass(frozen=True)
 class Shelves:
-    """The rows that tasks keep, (task, key, slot) each."""
+    """Rows that tasks keep: (task, key, slot) for each place."""
 
     token: bytes
     places: Sequence[tuple[int, int, SlotLink]]
 
     def __repr__(self) -> str:
-        return "Shelves()"  # the token is shown nowhere
+        return "Shelves()"  # without the token, which is secret
 
     def are_lost(self) -> bool:
         return any(link.state != "ready" for _, _, link in self.places)
 
     def read(self, context: SparkContext, slots: Slots, read: Callable[[RDD[Any]], T]) -> T:
-        """What `read` makes of the rows in a Spark job, with retries: Spark replaces a Python worker that died.
+        """The result of `read` on the rows, with retries: a Python worker may have died, and Spark replaces it.
 
         Raises `RowsLost` if a slot that keeps some of the rows is lost, and `SparkError` for anything else.
         """
@@ -61,27 +61,27 @@ class Shelves:
                     raise RowsLost(f"rows were lost before they were fetched: {exc}") from exc.original
                 if not left:
                     raise
-                log.warning("fetching rows again: %s", exc)
+                log.warning("fetching rows failed, retrying: %s", exc)
         raise AssertionError
 
 
 @dataclass(frozen=True)
 class Shelved:
-    """Where one task keeps rows: in a spout's round, or in a transaction of a bolt."""
+    """One place where a task keeps rows."""
 
     task: int
-    key: int
+    key: int  # the round of a spout, or the commit of a bolt
     address: Address
 
 
 @dataclass(frozen=True)
 class Fetching:
-    """What the Spark tasks that fetch rows need to know."""
+    """The function of the Spark job that fetches rows."""
 
     token: bytes
 
     def __repr__(self) -> str:
-        return "Fetching()"  # the token is shown nowhere
+        return "Fetching()"  # without the token, which is secret
 
     def __call__(self, places: Iterable[Shelved]) -> Iterator[list[Any]]:
         codec = ValueCodec()
@@ -99,6 +99,6 @@ class Fetching:
 
 
 def fetched(context: SparkContext, token: bytes, shelves: Iterable[tuple[int, int, SlotLink]]) -> RDD[Any]:
-    """The rows that tasks keep, (task, key, slot) each, as an RDD of lists: fetched each time it is computed."""
+    """The rows in `shelves` ((task, key, slot) each) as an RDD of lists. Each computation fetches them."""
     places = [Shelved(task, key, link.address) for task, key, link in shelves if link.address is not None]
     return context.parallelize(places, max(1, len(places))).mapPartitions(Fetching(token))

@@ -1,7 +1,6 @@
-"""Internal. Fitting: whether the values of a tuple can be stored in the columns of a DataFrame.
+"""Internal. Fitting: checks whether the values of a tuple fit the columns of a DataFrame.
 
-PySpark's own verifier lets values pass on which Spark fails when it reads them, too late to fail the one tuple, or of
-which it makes something else without a word.
+PySpark's own verifier accepts some values that Spark later silently changes, or fails on, too late to fail one tuple.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from pystorm_spark.errors import StormError
 
 Check = Callable[[Any], None]
 
-_TEXTS = frozenset({str, bool, int, float, Decimal})  # for which Spark knows a text
+_TEXTS = frozenset({str, bool, int, float, Decimal})  # types that Spark converts to strings as expected
 _LONGEST_INTERVAL = timedelta(microseconds=(1 << 63) - 1)
 
 
 def row_check(columns: StructType) -> Callable[[Sequence[Any]], None]:
-    """What raises a `StormError` for values that do not fit `columns`; it names the column."""
+    """A function that raises a `StormError` for values that do not fit `columns`. The error names the column."""
     checks = [(field, _checks(field)) for field in columns]
 
     def check(values: Sequence[Any]) -> None:
@@ -51,7 +50,7 @@ def row_check(columns: StructType) -> Callable[[Sequence[Any]], None]:
 
 @dataclass(frozen=True)
 class Fitting:
-    """What hands on rows that fit `columns`, in a Spark task; it raises a `TypeError` for the first that does not."""
+    """The function of a Spark job: passes on rows that fit `columns`, raises a `TypeError` for the first misfit."""
 
     columns: StructType
 
@@ -61,14 +60,14 @@ class Fitting:
             try:
                 check(row)
             except StormError as exc:
-                raise TypeError(str(exc)) from None  # the text that is shown is that of the first in a chain
+                raise TypeError(str(exc)) from None  # Spark shows the first error of a chain
             yield row
 
 
 def _checks(field: StructField) -> list[Check]:
     kind = field.dataType
     own = _own_check(kind)
-    # What Spark stores in another form must have one: a time may be out of its range.
+    # The conversion to Spark's internal form must succeed, too: a time may be out of range.
     return [
         _make_type_verifier(kind, field.nullable),
         *([own] if own is not None else []),
@@ -81,7 +80,7 @@ def _told(field: StructField) -> str:
 
 
 def _own_check(kind: DataType) -> Check | None:
-    """What PySpark does not look at in a value of this type; None if it looks at all that matters."""
+    """A check of what PySpark does not check in values of this type; None if PySpark's own check is enough."""
     make = _OWN_CHECKS.get(type(kind))
     check = make(kind) if make is not None else None
     return None if check is None else lambda value: None if value is None else check(value)
@@ -90,7 +89,7 @@ def _own_check(kind: DataType) -> Check | None:
 def _check_of_text(kind: StringType) -> Check:
     def check(value: Any) -> None:
         if type(value) not in _TEXTS:
-            raise TypeError(f"a string is needed, got {value!r} of {type(value)}")
+            raise TypeError(f"expected a string, got {value!r} of {type(value)}")
         if type(value) is str and not value.isascii():
             _refuse_surrogates(value)
 
@@ -98,11 +97,11 @@ def _check_of_text(kind: StringType) -> Check:
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Spark would put another character in their place."""
+    """Refuse lone surrogates, which Spark would replace by another character."""
     try:
         text.encode()
     except UnicodeEncodeError as exc:
-        raise ValueError(f"{text!r} has half of a surrogate pair at {exc.start}, which is no character") from exc
+        raise ValueError(f"{text!r} has a lone surrogate at {exc.start}") from exc
 
 
 def _check_of_decimal(kind: DecimalType) -> Check:
@@ -111,7 +110,7 @@ def _check_of_decimal(kind: DecimalType) -> Check:
 
     def check(value: Decimal) -> None:
         if not value.is_finite() or value.copy_abs() >= most:
-            raise ValueError(f"{value} has too many digits" if value.is_finite() else f"{value} is no decimal number")
+            raise ValueError(f"{value} has too many digits" if value.is_finite() else f"{value} is not finite")
 
     return check
 
@@ -127,7 +126,7 @@ def _check_of_interval(kind: DayTimeIntervalType) -> Check:
 def _check_of_variant(kind: VariantType) -> Check:
     def check(value: Any) -> None:
         if not isinstance(value, VariantVal):
-            raise TypeError(f"a VariantVal is needed, as VariantVal.parseJson gives it; got {value!r} of {type(value)}")
+            raise TypeError(f"expected a VariantVal, as VariantVal.parseJson returns, got {value!r} of {type(value)}")
 
     return check
 

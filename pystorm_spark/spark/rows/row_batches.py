@@ -1,4 +1,4 @@
-"""Internal. The rows of a DataFrame as Arrow batches, where all columns are of kinds that `arrow_rows` can read."""
+"""Internal. The rows of a DataFrame as Arrow batches, if `arrow_rows` can read the types of all columns."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ KINDS: dict[type[DataType], str] = {
     StringType: TEXT,
 }
 SIZE_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
-BYTES_KEY = "spark.sql.execution.pyspark.binaryAsBytes"  # or else bytearrays
+BYTES_KEY = "spark.sql.execution.pyspark.binaryAsBytes"  # if false, binary values are bytearrays
 CODEC_KEY = "spark.sql.execution.arrow.compression.codec"
-_setting = Lock()  # inputs of one run share a session: each puts back what was set before, not what another one has set
+_setting = Lock()  # inputs of one run share a session, and must not restore each other's settings
 
 
 def column_kinds(df: DataFrame) -> str:
@@ -50,18 +50,18 @@ def column_kinds(df: DataFrame) -> str:
 
 
 def selected(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """These columns of `df`, in this order, whatever their names hold."""
+    """These columns of `df`, in this order. Names may have special characters."""
     return df.select(["`" + column.replace("`", "``") + "`" for column in columns])
 
 
 def first_row_bytes(df: DataFrame) -> int:
-    """About how many bytes the first row of `df` takes, which is read by itself, in the JVM; 0 if there is none."""
+    """The approximate size of the first row of `df`, 0 if there is none. Only that row is read, in the JVM."""
     found = row_batches(df, 1)._jrdd.take(1)
     return len(found[0]) if len(found) else 0
 
 
 def row_batches(df: DataFrame, most: int) -> RDD[Any]:
-    """The rows of `df` as Arrow batches of at most `most`."""
+    """The rows of `df` as Arrow batches of at most `most` rows."""
     conf = df.sparkSession.conf
     with _setting:
         is_set = df.sparkSession._jsparkSession.sessionState().conf().contains(SIZE_KEY)

@@ -1,4 +1,4 @@
-"""Internal. Sinks: what bolts keep in the slots is handed to the user's `write`, one DataFrame for each batch."""
+"""Internal. Sinks: pass the rows that bolts keep in slots to the user's `write`, as one DataFrame for each batch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pystorm_spark.topology.graph import ComponentSpec, Topology
 log = logging.getLogger(__name__)
 
 WRITE_TRIES = 3
-WRITE_RETRY_SECS = 0.5  # before the second try; doubles
+WRITE_RETRY_SECS = 0.5  # before the second try; doubles before each later one
 
 NOTE = "sinks.json"  # in the folder of the topology
 NOTHING_BEGUN: tuple[int, frozenset[str]] = -1, frozenset()
 
-Shelf = tuple[int, int, SlotLink]  # a task that keeps rows, for which commit, and its slot
+Shelf = tuple[int, int, SlotLink]  # a task that keeps rows, the commit they are for, and its slot
 Pause = Callable[[float], bool]
 
 
@@ -47,10 +47,10 @@ class Sinks:
     def write(
         self, txid: int, tasks: Mapping[str, list[int]], shelves: list[Shelf], token: bytes, pause: Pause
     ) -> bool:
-        """Have every sink that has rows write them; False if they are lost, or `pause` says that all is ending.
+        """Call `write` of every sink that has rows; False if rows are lost, or if `pause` says that the topology ends.
 
-        Batches are numbered from 0, as Spark does it. A commit that was not made may have been written by sinks that
-        have no rows when it is tried again, for rows may come later the second time: these write none in their place.
+        Batches are numbered from 0, as in Spark. If a commit failed after a sink wrote its batch, the sink may have no
+        rows at the retry, because they may come later. Then it writes an empty DataFrame, which replaces that batch.
         """
         own = {id_: [shelf for shelf in shelves if shelf[0] in tasks[id_]] for id_ in self._bolts}
         due = {id_ for id_, found in own.items() if found}
@@ -62,7 +62,7 @@ class Sinks:
         )
 
     def _note_begun(self, txid: int, due: set[str]) -> None:
-        """Have it known, also after a crash, who may have written a batch."""
+        """Store which sinks may have written a batch, so that it is known after a crash."""
         if due and (txid, due) != self._begun:
             try:
                 self._place.write_text(NOTE, json.dumps({"commit": txid, "sinks": sorted(due)}))
@@ -80,13 +80,13 @@ class Sinks:
             try:
                 bolt.write(df, batch_id)
                 return True
-            except BaseException as exc:  # nothing that a user's code raises, sys.exit() included, ends this thread
+            except BaseException as exc:  # user code must not end this thread, not even by sys.exit()
                 if any(link.state != "ready" for _, _, link in shelves) or not pause(0.0):
                     return False
                 told = f"write of sink {id_!r} raised {type(exc).__name__} in batch {batch_id}: {reason(exc)}"
                 if tries == WRITE_TRIES:
                     raise StormError(f"{told}; it was tried {WRITE_TRIES} times") from exc
-                log.warning("%s; it is tried again in %g s", told, secs)
+                log.warning("%s; retrying in %g s", told, secs)
                 if not pause(secs):
                     return False
                 secs *= 2
@@ -94,7 +94,7 @@ class Sinks:
 
 
 def _begun(place: Place) -> tuple[int, frozenset[str]]:
-    """The last commit for which sinks have begun to write, and which ones."""
+    """(the last commit for which sinks began to write, the ids of these sinks)."""
     kept = place.read_text(NOTE)
     if kept is None:
         return NOTHING_BEGUN
@@ -103,15 +103,15 @@ def _begun(place: Place) -> tuple[int, frozenset[str]]:
         return int(note["commit"]), frozenset(map(str, note["sinks"]))
     except (KeyError, TypeError, ValueError) as exc:
         raise CheckpointError(
-            f"{str(place)!r} has a damaged {NOTE}: {exc}; remove that file, and look whether the last batch that was "
-            "written is there twice"
+            f"{str(place)!r} has a damaged {NOTE}: {exc}; remove that file, and check whether the last batch was "
+            "written twice"
         ) from exc
 
 
 def _storable(id_: str, schema: Any, session: SparkSession) -> StructType:
-    """A sink's schema, if Spark can make a DataFrame of it."""
+    """The schema of a sink as a `StructType`. Raises if Spark cannot make a DataFrame with it."""
     columns = struct_type(f"sink {id_!r}", schema)
-    problem = f"sink {id_!r}: Spark makes no DataFrame with the columns {columns.simpleString()}"
+    problem = f"sink {id_!r}: Spark cannot make a DataFrame with the columns {columns.simpleString()}"
     with translated(problem, InvalidTopologyError):
         session.createDataFrame([], columns)
     return columns
@@ -128,7 +128,7 @@ def _check_inputs(topology: Topology, spec: ComponentSpec, columns: StructType) 
 
 
 def struct_type(who: str, schema: Any) -> StructType:
-    """A schema, or the DDL string of one, as a `StructType`."""
+    """A schema, or its DDL string, as a `StructType`."""
     if isinstance(schema, StructType):
         return schema
     if not isinstance(schema, str):

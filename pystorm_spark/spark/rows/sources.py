@@ -1,4 +1,4 @@
-"""Internal. Sources: the streaming queries that feed the spouts of a topology, one for each DataFrameSpout."""
+"""Internal. Sources: the streaming queries that feed the DataFrameSpouts of a topology, one for each spout."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from pystorm_spark.topology.graph import ComponentSpec
 
 log = logging.getLogger(__name__)
 
-# What Spark takes for the end that it has asked for: it looks for these words in what a Python function has raised.
+# Spark looks for these words in the error of a Python function to tell a requested stop from a failure.
 STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
-# Spark writes thousandths of a second, and reads back whatever there is. No part is optional, for Spark's former way to
-# write times takes brackets for text; and they are in UTC, for other offsets were once not of whole minutes.
+# By default Spark writes times without microseconds. These formats have no optional parts, because Spark's legacy
+# formatter writes brackets as text. They are in UTC, because old offsets of other zones have seconds.
 EXACT_TIMES = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 NOT_IN_PYTHON = (YearMonthIntervalType, CalendarIntervalType)
-# By how many partitions Spark reads files, where their sizes do not matter; by default by as many as there are cores.
+# How many partitions Spark makes of small files; by default as many as there are cores.
 PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
 LAYOUT = "layout.json"  # beside the schema
-STOP_TIMEOUT_SECS = 10.0  # for the query to be told that it ends
+STOP_TIMEOUT_SECS = 10.0  # for the stop of the query to begin
 
 
 class Source:
@@ -65,28 +65,28 @@ class Source:
 
     def __init__(self, spec: ComponentSpec, session: SparkSession, checkpoint: Place, is_kept: bool = True) -> None:
         self.id = spec.id
-        self._is_kept = is_kept  # the checkpoint, when the topology ends
+        self._is_kept = is_kept  # whether the checkpoint outlives the topology
         self.fields = spec.outputs[DEFAULT_STREAM].fields.to_list()
         self.session = session
         self.place = checkpoint / "sources" / quote(spec.id, safe="")
         self.dead_letters = checkpoint / "dead-letters" / quote(spec.id, safe="")
         built = _built(spec, session)
         check_columns(f"spout {self.id!r}", self.fields, built)
-        # Here and not in a batch, where Spark has read all columns before: only these are read.
+        # Selected here and not in each batch, so that Spark reads only these columns.
         self.df = selected(built, self.fields)
         self.schema = self.df.schema
         if _holds(self.schema, _has_no_fields):
             raise InvalidTopologyError(
-                f"spout {self.id!r} has the columns {self.schema.simpleString()}: one without any field cannot be "
-                "written down as a dead letter; leave it out"
+                f"spout {self.id!r} has the columns {self.schema.simpleString()}: a struct without fields cannot be "
+                "written as a dead letter; leave it out"
             )
         self._check_schema()
         self._layout = Layout.kept(self.place)
 
     def check_layout(self, batch: int, rows: list[int]) -> None:
-        """Keep how many rows each partition of a batch has, or refuse to go on if it had others before a restart.
+        """Store the number of rows of each partition; raise if the same batch had other numbers before a restart.
 
-        Rows are known by their partition, and Spark deals them to others where it has other cores or settings.
+        Row ids contain the partition. Spark may split a batch into other partitions if its cores or settings change.
         """
         parallelism = int(self.session.conf.get(PARALLELISM, None) or self.session.sparkContext.defaultParallelism)
         if self._layout is None or self._layout.batch != batch:
@@ -95,14 +95,14 @@ class Source:
             self._layout = layout
         elif self._layout.rows != rows:
             raise StormError(
-                f"batch {batch} of spout {self.id!r} was begun with partitions of {short(self._layout.rows)} rows, and "
-                f"has {short(rows)} now: with exactly-once a row is known by its partition, and would be taken for "
-                f"another one; start with {PARALLELISM}={self._layout.parallelism}, and the source of before, until "
-                "that batch is done"
+                f"batch {batch} of spout {self.id!r} began with partitions of {short(self._layout.rows)} rows, but "
+                f"has {short(rows)} now: with exactly-once the partition identifies a row, so rows would be confused; "
+                f"start with {PARALLELISM}={self._layout.parallelism} and the same source as before, until that batch "
+                "is done"
             )
 
     def _check_schema(self) -> None:
-        """Refuse to go on with rows of another kind than those that the checkpoint speaks of."""
+        """Refuse a source whose columns differ from those in the checkpoint; store them if there are none."""
         kept = self.place.read_text("schema.json")
         if kept is None:
             self.place.write_text("schema.json", self.schema.json())
@@ -114,20 +114,20 @@ class Source:
                 f"{str(self.place / 'schema.json')!r} is damaged: {exc}; remove that file if the source has the same "
                 "columns as before"
             ) from exc
-        # What may be null, a comment or a watermark is no matter of what a value is.
+        # Nullability, comments and watermarks may differ: they do not change the values.
         if before.simpleString() != self.schema.simpleString():
             raise CheckpointError(
                 f"the source of spout {self.id!r} had the columns {before.simpleString()} when its checkpoint "
-                f"{str(self.place)!r} was made, and has {self.schema.simpleString()} now; build the DataFrame "
+                f"{str(self.place)!r} was created, but has {self.schema.simpleString()} now; build the DataFrame "
                 "with the former types, or begin a new checkpoint"
             )
 
     def start(self, feeder: Feeder, token: bytes, name: str, on_error: Callable[[BaseException], None]) -> SourceQuery:
-        """Begin at the first batch that is not done; `on_error` is called if the query ends by itself."""
+        """Start a query at the first batch that is not done. It calls `on_error` if it ends without a `stop`."""
         return SourceQuery(self, feeder, token, name, on_error)
 
     def write_dead_letters(self, batch: int, shares: Mapping[int, Share], token: bytes, slots: Slots) -> None:
-        """Write the dead letters of a batch, over those that it may have left when it was run before."""
+        """Write the dead letters of a batch, replacing those of an earlier run of the same batch."""
         dead = {task: share for task, share in shares.items() if share.dead}
         place = self.dead_letters / f"batch={batch}"
         if not dead:
@@ -142,13 +142,13 @@ class Source:
         with translated(f"the dead letters of batch {batch} cannot be written"):
             shelves.read(self.session.sparkContext, slots, write)
         count = sum(share.dead for share in dead.values())
-        until = "" if self._is_kept else " until the topology ends: name a checkpoint to keep them"
-        log.warning("spout %s: dead letters of batch %d (%d) are in %s%s", self.id, batch, count, place, until)
+        until = "" if self._is_kept else " until the topology ends; name a checkpoint to keep them"
+        log.warning("spout %s: batch %d has %d dead letters, in %s%s", self.id, batch, count, place, until)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a batch was dealt to partitions when it was first read."""
+    """How a batch was split into partitions when it was first read."""
 
     batch: int
     rows: list[int]  # of each partition
@@ -156,9 +156,9 @@ class Layout:
 
     @classmethod
     def kept(cls, place: Place) -> Layout | None:
-        """The one of the last batch that was begun."""
+        """The layout of the last batch that was begun."""
         text = place.read_text(LAYOUT)
-        if not text:  # where it is not replaced in one step, it is empty for a moment, before any row is released
+        if not text:  # a replacement that is not atomic leaves it empty for a moment, but no row was released by then
             return None
         try:
             return cls(**json.loads(text))
@@ -172,9 +172,10 @@ class Layout:
 
 
 class SourceQuery:
-    """A query that feeds a spout, from the start of its slots to their end.
+    """The query that feeds a spout while its slots run.
 
-    Spark ends a query that cannot write its log. Where the disk has no room, it is started again until there is some.
+    Spark ends a query that cannot write its log. If a full disk is the reason, this starts it again until there is
+    space.
     """
 
     def __init__(
@@ -187,10 +188,10 @@ class SourceQuery:
         self._name = name
         self._on_error = on_error
         self._error: BaseException | None = None
-        self._done: int | None = None  # the last batch that was fed to its end: Spark may not have noted that
-        self._may_run_again = True  # the batch: only the first one of a query can have been begun before
+        self._done: int | None = None  # the last completed batch, which Spark may not have noted
+        self._may_run_again = True  # whether the batch may have run before; only the first batch of a query can
         self._stopping: threading.Thread | None = None
-        self._starting = threading.Lock()  # held while a query is started, so that one that is stopped is the last
+        self._starting = threading.Lock()  # held during a start, so that no query starts after a stop
         self._callback: Callback | None = None
         self._query: Any = None
         self._disk = FullDisk(f"the source of spout {source.id!r}", feeder.driver.pause)
@@ -213,7 +214,7 @@ class SourceQuery:
     def _start_query(self) -> None:
         source = self._source
         offsets = source.place / "offsets"
-        # Spark refuses to begin a first batch where it finds anything, and never removes what it has not finished.
+        # Spark refuses to begin a first batch if it finds any file, and never removes its unfinished ones.
         (offsets / "offsets").remove_unfinished()
         (offsets / "commits").remove_unfinished()
         with translated(f"the source of spout {source.id!r} cannot be started", InvalidTopologyError):
@@ -231,7 +232,7 @@ class SourceQuery:
 
     def _feed(self, df: DataFrame, batch: int) -> None:
         if batch == self._done:
-            return  # Spark could not note that it is done, and has begun it again
+            return  # Spark could not note that it is done, and begins it again
         try:
             rows = Rows(df, self._feeder.chunk_rows())
             shares = self._feeder.feed(rows, batch)
@@ -242,11 +243,11 @@ class SourceQuery:
                 self._await_stop()
                 raise Stopped(STOPPED) from None
             self._error = exc
-            raise Stopped(str(exc)) from None  # `_watch` tells of it
+            raise Stopped(str(exc)) from None  # `_watch` reports it
         self._done = batch
 
     def _are_dead_letters_written(self, batch: int, shares: Mapping[int, Share]) -> bool:
-        """Write them; False if some were lost with their slot, and the share of a task must be fed again."""
+        """Write the dead letters; False if some were lost with their slot, and a share must be fed again."""
         try:
             if self._may_run_again or any(share.dead for share in shares.values()):
                 self._source.write_dead_letters(batch, shares, self._token, self._feeder.driver)
@@ -258,13 +259,13 @@ class SourceQuery:
         return True
 
     def _await_stop(self) -> None:
-        """Spark takes the end of a batch for what it is only if it has been told to stop before."""
+        """Wait for the stop of the query to begin: before that, Spark would treat the end of the batch as a failure."""
         deadline = time.monotonic() + STOP_TIMEOUT_SECS
         while (self._stopping is None or self._query is None or self._query.isActive) and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def _watch(self, refused: StormError | None) -> None:
-        """Wait for the end of the query, again where only a full disk has brought it; tell of it unless asked for."""
+        """Wait for the end of the query, restart it after a full disk, and report any end that `stop` did not cause."""
         ended = refused or self._await_end()
         while self._stopping is None and self._error is None and self._disk.makes_wait(ended):
             try:
@@ -277,7 +278,7 @@ class SourceQuery:
             self._on_error(ended)
 
     def _await_end(self) -> StormError:
-        """Why the query has ended."""
+        """Wait for the end of the query; returns the reason."""
         source = self._source
         try:
             if self._query is not None:
@@ -290,7 +291,7 @@ class SourceQuery:
         return StormError(f"the streaming query of spout {source.id!r} was stopped")
 
     def stop(self) -> None:
-        """Have the query end when its batch does, with the slots."""
+        """Begin to stop the query. It ends with its batch, which ends when the slots do."""
         self._feeder.is_stopping = True
         self._stopping = threading.Thread(target=self._stop, name=f"pystorm-{self._source.id}-stop", daemon=True)
         self._stopping.start()
@@ -307,7 +308,7 @@ class SourceQuery:
 
 
 def hush_stops() -> None:
-    """Py4J logs what a function raises that Spark has called, also where that is told elsewhere, or is no error."""
+    """Hide Py4J's log lines about `Stopped`, which is no error, or is reported elsewhere."""
     logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
 
 
@@ -316,7 +317,7 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 
 
 def dead_letter_schema(row: StructType) -> StructType:
-    """Where a row came from, why it is a dead letter, and the row."""
+    """The columns of a dead letter: the origin of the row, its error, and the row."""
     return StructType(
         [
             StructField("component", StringType()),
@@ -330,12 +331,12 @@ def dead_letter_schema(row: StructType) -> StructType:
 
 
 def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
-    """Refuse a DataFrame that lacks what a spout declares, or has it twice."""
+    """Refuse a DataFrame that lacks a declared field of a spout, has it twice, or has an unsupported type for it."""
     ignores_case = df.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
     for field in fields:
         if field not in df.columns:
             raise InvalidTopologyError(
-                f"{who} declares the field {field!r}, which its DataFrame does not have; "
+                f"{who} declares the field {field!r}, but its DataFrame has no such column; "
                 f"{did_you_mean(field, df.columns)}"
             )
         same = [name for name in df.columns if name == field or (ignores_case and name.lower() == field.lower())]
@@ -344,12 +345,12 @@ def check_columns(who: str, fields: list[str], df: DataFrame) -> None:
         if _holds(kind := df.schema[field].dataType, _has_no_values):
             raise InvalidTopologyError(
                 f"{who}: PySpark has no Python values for the type {kind.simpleString()} of column {field!r}; cast it, "
-                "for instance to a string"
+                "for example to a string"
             )
 
 
 def _holds(kind: DataType, is_wanted: Callable[[DataType], bool]) -> bool:
-    """Whether a type, or one within it, is wanted."""
+    """Whether `is_wanted` is true for a type or one nested in it."""
     within: list[DataType] = []
     if isinstance(kind, StructType):
         within = [field.dataType for field in kind]
@@ -371,16 +372,16 @@ def _has_no_fields(kind: DataType) -> bool:
 def _built(spec: ComponentSpec, session: SparkSession) -> DataFrame:
     assert isinstance(spec.component, StreamSpout)
     if spec.component.build is None:
-        raise InvalidTopologyError(f"spout {spec.id!r} was pickled, and its function does not travel; make it anew")
+        raise InvalidTopologyError(f"spout {spec.id!r} was pickled, which drops its build function; make a new one")
     try:
         df = spec.component.build(session)
     except Exception as exc:
         raise InvalidTopologyError(f"build of spout {spec.id!r} raised {type(exc).__name__}: {reason(exc)}") from exc
     if not isinstance(df, DataFrame):
-        raise InvalidTopologyError(f"build of spout {spec.id!r} must give a streaming DataFrame, got {df!r}")
+        raise InvalidTopologyError(f"build of spout {spec.id!r} must return a streaming DataFrame, got {df!r}")
     if not df.isStreaming:
         raise InvalidTopologyError(
-            f"build of spout {spec.id!r} gave {df!r}, which is not streaming; read it with spark.readStream, or run "
-            "the topology over bounded DataFrames with run_batch"
+            f"build of spout {spec.id!r} returned {df!r}, which is not streaming; read it with spark.readStream, or "
+            "run the topology over bounded DataFrames with run_batch"
         )
     return df

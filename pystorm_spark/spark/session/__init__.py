@@ -1,1 +1,1 @@
-"""Internal. The user's Spark: sessions, the Python of Spark's workers, limits, signals, callbacks."""
+"""Internal. The Spark of the user: sessions, the Python of Spark's workers, limits, signals, callbacks."""

@@ -1,4 +1,4 @@
-"""Internal. Callback: the connection on which Spark calls a Python function from the thread of a streaming query."""
+"""Internal. Callback: a function for `foreachBatch` whose Py4J connection can be closed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pystorm_spark.spark.errors import spark_errors_ignored
 
 
 class Callback:
-    """A function for `foreachBatch`, and the connection of Py4J on which it is called.
+    """A function for `foreachBatch`, and the Py4J connection on which Spark calls it.
 
-    Py4J makes one for each thread of the JVM that calls Python, with a thread and a descriptor here and a descriptor
-    there, and keeps it when that thread has ended. Every query has a thread of its own.
+    Py4J opens a connection for each JVM thread that calls Python: a thread and a file descriptor here, a descriptor in
+    the JVM. It keeps them when the JVM thread ends. Each query has a thread of its own, so each would leak one.
     """
 
     def __init__(self, function: Callable[[DataFrame, int], None], session: SparkSession) -> None:
@@ -25,14 +25,14 @@ class Callback:
         self._connection: Any = None
 
     def __call__(self, df: DataFrame, batch: int) -> None:
-        # Without threads of their own (PYSPARK_PIN_THREAD=false) connections are shared, and closed when they are idle.
+        # With PYSPARK_PIN_THREAD=false threads share connections, and Py4J closes idle ones.
         if self._connection is None and isinstance(self._gateway, ClientServer):
             self._client = self._gateway.java_gateway_server.getCallbackClient()
             self._connection = self._client.getPerThreadConnection()  # of the thread that waits for this call
         self._function(df, batch)
 
     def close(self) -> None:
-        """The query has ended: close the connection, and have Py4J forget it."""
+        """Close the connection after the query has ended."""
         if self._connection is not None:
             with spark_errors_ignored():
                 self._connection.shutdown()

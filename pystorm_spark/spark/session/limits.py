@@ -1,4 +1,4 @@
-"""Internal. Limits: what this machine must allow, looked at before anything is started."""
+"""Internal. Limits: checks the limits of this process before anything starts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pystorm_spark.errors import StormError
 
-DRIVER_FILES = 64  # of this process, beside those that are open already: Spark's sockets, and one for each slot
-JVM_FILES = 1024  # it takes the hard limit for itself
+DRIVER_FILES = 64  # that this process will open for Spark's sockets; each slot needs one more
+JVM_FILES = 1024  # that the JVM needs; it raises its own limit to the hard one
 
 
 def check_open_files(slots: int = 0) -> None:
-    """Refuse to start where the limit of open files would be reached sooner or later, in some other place."""
+    """Raise a `StormError` if the limit of open files is too low: it would be reached later, with a worse error."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _open_now(soft) + DRIVER_FILES + slots
     for name, limit, least in (("ulimit -Sn", soft, needed), ("ulimit -Hn", hard, max(needed, JVM_FILES))):
@@ -29,5 +29,5 @@ def _open_now(limit: int) -> int:
         return 32
     try:
         return len(list(listed.iterdir()))
-    except OSError:  # to look takes one more file
+    except OSError:  # listing needs one more descriptor, so the limit is reached
         return limit

@@ -1,4 +1,4 @@
-"""Internal. Sessions: what a SparkSession must be like to run topologies, and one that is made for them."""
+"""Internal. Sessions: checks of a SparkSession that runs topologies, and a new one with the right settings."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ from pystorm_spark.spark.session.signals import Patience
 log = logging.getLogger(__name__)
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-# On a local disk it takes less than half the time of Spark's own choice for a file of a log. The second is Spark 4.0's.
+# On a local disk it writes a log file in less than half the time of Spark's default. The second name is Spark 4.0's.
 LOCAL_FILE_MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
 )
-# A plan that is adapted may put a batch's rows elsewhere when they are read again, and takes time where it is small.
+# Adaptive execution may put the rows of a batch into other partitions on a second read, and slows small batches down.
 ADAPTIVE = "spark.sql.adaptive.enabled"
 PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
-_setting = Lock()  # several topologies may be submitted at once: each puts back what the user has set
-# Settings of a context are fixed when it starts. See docs/deploying.md for what each one gains.
+_setting = Lock()  # concurrent submits must not restore each other's settings instead of the user's
+# Settings of a context are fixed when it starts. docs/deploying.md says what each one gains.
 CONTEXT_SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "0s",
 }
 LONGEST_SOCKET_FOLDER = 60  # bytes, of spark.python.unix.domain.socket.dir
-SESSION_POLL_SECS = 2  # between two looks at a session that may have been stopped
-FORK_TIMEOUT_SECS = 1.0  # from the fork of a process to its own command line
-# The JVM's better compiler takes long, and is for what runs millions of times, such as the reading of rows, which costs
-# twice as much without it. For the many methods of an exchange it would use more time in the first minute than it
-# saves: so a method is left to the quick compiler for ten times as many calls as by default.
+SESSION_POLL_SECS = 2  # between two checks whether a session was stopped
+FORK_TIMEOUT_SECS = 1.0  # until a forked process has its own command line
+# The JVM's optimizing compiler (C2) is slow. It pays off for code that runs millions of times, such as reading rows,
+# which takes twice as long without it. For the many methods of an exchange it takes more time in the first minute than
+# it saves. So a method must be called ten times as often as by default before C2 compiles it.
 JVM_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UseSerialGC",
@@ -69,9 +69,9 @@ IDLE_TIMEOUT = "spark.dynamicAllocation.cachedExecutorIdleTimeout"
 
 
 def session_folder(made: ExitStack, spark: Any = None) -> Path:
-    """A private folder for whoever works with `spark`, or with the `own_session` if that is None.
+    """A private folder for the user of `spark`, or of the `own_session` if that is None.
 
-    When `made` is undone, the folder is removed, and a session that was made for it is stopped.
+    Closing `made` removes the folder, and stops a session that `own_session` has created.
     """
     folder = private_folder()
     made.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -81,17 +81,17 @@ def session_folder(made: ExitStack, spark: Any = None) -> Path:
 
 
 def own_session(folder: Path) -> SparkSession:
-    """A session on all cores of this machine, set up for topologies; an active one is used instead.
+    """The active session, or a new one on all cores of this machine with settings for topologies.
 
-    Its tables are in `folder`. Its Python sockets are in a private folder of the JVM, and what the JVM says goes to a
-    file there: what matters in it comes back as an exception anyway.
+    The tables of a new one are in `folder`. Its Python sockets and the output of its JVM are in a private folder of the
+    JVM; important messages also arrive as exceptions.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # An interrupt that arrives while a process is forked is lost, and one during a call of the JVM leaves its answer
-    # for the next call to read: so they are put off, which takes seconds.
+    # An interrupt during a fork would be lost. An interrupt during a call of the JVM would leave the answer for the
+    # next call to read. So signals are delayed here, for some seconds.
     gateway = SparkContext._gateway
     hurry = partial(_kill_jvm, is_ours=gateway is None)
     if gateway is None:
@@ -102,26 +102,26 @@ def own_session(folder: Path) -> SparkSession:
         conf = SparkConf().setAll([*_jvm_settings(), *SESSION_SETTINGS.items()])
         conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
         context = SparkContext(conf=conf, gateway=gateway)
-    with Patience(hurry):  # anew: PySpark has put a handler of its own in the place of the last one
+    with Patience(hurry):  # again, because PySpark has replaced the handler
         return SparkSession(context)
 
 
 def _jvm_settings() -> list[tuple[str, str]]:
-    """What a JVM that is started here has for good: later sessions of the user's own get it, too."""
+    """The settings of a JVM that is started here. Later sessions of the user in the same JVM have them, too."""
     sockets = {"spark.python.unix.domain.socket.dir": str(_jvm_folder())}
     return list({"spark.master": "local[*]", **CONTEXT_SETTINGS, **JVM_SETTINGS, **sockets}.items())
 
 
 @cache
 def _jvm_folder() -> Path:
-    """The folder of the JVM, of which a process has one: whatever session is first, Spark keeps its sockets there."""
+    """The folder of this process's one JVM. All sessions keep their sockets there."""
     folder = private_folder(longest=LONGEST_SOCKET_FOLDER)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _remove_with_jvm(folder: Path, gateway: JavaGateway) -> None:
-    """Have the JVM remove `folder` when it ends, which it does also where this process is killed."""
+    """Make the JVM remove `folder` when it ends, so that it is removed even if this process is killed."""
     jvm: Any = gateway.jvm
     jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(folder)))
 
@@ -129,14 +129,14 @@ def _remove_with_jvm(folder: Path, gateway: JavaGateway) -> None:
 def _kill_jvm(is_ours: bool) -> None:
     if not is_ours:
         return
-    until = time.monotonic() + FORK_TIMEOUT_SECS  # until then it has our own command line
+    until = time.monotonic() + FORK_TIMEOUT_SECS  # until then the JVM may still have our own command line
     while not kill_children(str(_jvm_folder())) and time.monotonic() < until:
         time.sleep(0.02)
-    SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new one
+    SparkContext._gateway = SparkContext._jvm = None  # the next session needs a new JVM
 
 
 def _stop_spark(jvm_folder: Path) -> None:
-    """Stop the session that was made, or what there was of it when it was interrupted."""
+    """Stop the session of `own_session`, even if an interrupt left it incomplete."""
     session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
     if session is not None:
         with spark_errors_ignored():
@@ -144,11 +144,11 @@ def _stop_spark(jvm_folder: Path) -> None:
     elif context is not None:
         context.stop()
     elif SparkContext._gateway is None:
-        kill_children(str(jvm_folder))  # a JVM that nobody has connected to would not end by itself
+        kill_children(str(jvm_folder))  # a JVM without any connection would not end by itself
 
 
 def check_session(session: Any) -> None:
-    """Refuse a session that topologies cannot run on; say what would make it faster."""
+    """Refuse a session that cannot run topologies; log settings that would make it faster."""
     if not hasattr(session, "_jsparkSession"):
         is_connect = type(session).__module__.startswith("pyspark.sql.connect")
         hint = "Spark Connect has no RDDs; make the session without .remote()" if is_connect else "give one"
@@ -157,7 +157,7 @@ def check_session(session: Any) -> None:
     context = session.sparkContext
     conf = context.getConf()
     if conf.get("spark.speculation", "false") == "true":
-        raise StormError("spark.speculation is true: a second copy of a task could disturb a slot; set it to false")
+        raise StormError("spark.speculation is true: a second copy of a task could disturb slots; set it to false")
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true" and conf.contains(IDLE_TIMEOUT):
         log.warning("%s is set: executors may be removed with their slots while no tuples move; unset it", IDLE_TIMEOUT)
     slower = [key for key in CONTEXT_SETTINGS if conf.get(key) is None]
@@ -167,9 +167,9 @@ def check_session(session: Any) -> None:
 
 
 def trigger_session(session: SparkSession) -> SparkSession:
-    """A session beside the user's for the query that drives a topology, whose log is temporary and on a local disk.
+    """A new session for the query that drives a topology. The query's log is temporary and on a local disk.
 
-    Nothing is taken over: what the user has set may be for an object store, and unfit for a local disk.
+    It does not copy the user's settings, which may be for an object store and wrong for a local disk.
     """
     beside = session.newSession()
     beside.conf.set(ADAPTIVE, "false")
@@ -180,7 +180,7 @@ def trigger_session(session: SparkSession) -> SparkSession:
 
 @contextmanager
 def query_settings(session: SparkSession) -> Iterator[None]:
-    """Have `session` as a query of ours needs it, which takes a copy of all settings when it starts."""
+    """Set up `session` for the start of a query, which copies all settings; then restore the user's settings."""
     with _setting:
         before = session.conf.get(ADAPTIVE, None)
         session.conf.set(ADAPTIVE, "false")
@@ -194,10 +194,9 @@ def query_settings(session: SparkSession) -> Iterator[None]:
 
 
 def set_file_manager(session: SparkSession, checkpoint: str) -> bool:
-    """Have Spark write the logs of sources into the checkpoint with this URI as is right there; whether one is set now.
+    """Choose how Spark writes the logs of sources into the checkpoint with this URI; True if this sets a manager.
 
-    On a local disk any way is safe, and the quickest is taken. Elsewhere that one is not: Spark has others, of which it
-    or the user chooses.
+    The fastest manager is safe only on a local disk. Elsewhere Spark or the user chooses.
     """
     named = session.conf.get(FILE_MANAGER, None)
     if named not in (None, *LOCAL_FILE_MANAGERS):
@@ -213,7 +212,7 @@ def set_file_manager(session: SparkSession, checkpoint: str) -> bool:
 
 
 def reset_file_manager(session: SparkSession) -> None:
-    """Leave it to Spark again: other queries may have their logs anywhere."""
+    """Undo `set_file_manager`, because later queries may have their logs on other file systems."""
     with spark_errors_ignored():
         session.conf.unset(FILE_MANAGER)
 
@@ -227,12 +226,12 @@ def _has_class(session: SparkSession, name: str) -> bool:
 
 
 def is_local(session: SparkSession) -> bool:
-    """Whether all executors are on this machine, so that Unix sockets reach everywhere."""
+    """Whether all executors are on this machine, so that Unix sockets reach them."""
     return str(session.sparkContext.master).startswith("local")
 
 
 def is_stopped(session: SparkSession) -> bool:
-    """Whether its context has ended, or is about to, or its JVM is gone."""
+    """Whether the context of `session` is stopped or stopping, or its JVM has ended."""
     context: Any = session.sparkContext._jsc
     with spark_errors_ignored():
         return context is None or bool(context.sc().isStopped())
@@ -240,13 +239,13 @@ def is_stopped(session: SparkSession) -> bool:
 
 
 def await_end(query: StreamingQuery, session: SparkSession) -> None:
-    """Wait for the end of `query`, or of its session, of which a query hears nothing while its batch is open."""
+    """Wait for the end of `query` or of its session. A query does not notice the latter while its batch runs."""
     while not query.awaitTermination(SESSION_POLL_SECS) and not is_stopped(session):
         pass
 
 
 def told(error: BaseException, session: SparkSession) -> BaseException:
-    """Why a topology on `session` ends: translate exceptions of Spark and Py4J, return others unchanged."""
+    """The error that ends a topology on `session`: translate exceptions of Spark and Py4J, return others unchanged."""
     if not is_stopped(session):
         return translation(error) or error
     ended = StormError("the SparkSession was stopped while the topology ran; kill the topology first")
@@ -255,9 +254,9 @@ def told(error: BaseException, session: SparkSession) -> BaseException:
 
 
 def driver_hosts(session: SparkSession) -> tuple[str, str]:
-    """The driver's address in the network of the cluster: the one to listen at, and the one it is known by."""
+    """The driver's addresses in the cluster's network: (the one to listen at, the one for slots to connect to)."""
     conf = session.sparkContext.getConf()
     known_as = conf.get("spark.driver.host") or socket.gethostname()
     listen_at = conf.get("spark.driver.bindAddress") or known_as
-    at_every_address = listen_at in ("0.0.0.0", "::")  # noqa: S104 (which is never listened at)
+    at_every_address = listen_at in ("0.0.0.0", "::")  # noqa: S104 (never used to listen)
     return known_as if at_every_address else listen_at, known_as

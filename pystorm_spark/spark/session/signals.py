@@ -1,7 +1,7 @@
 """Internal. Signals: how Ctrl-C and SIGTERM end a script that runs topologies.
 
-The first one interrupts the script, wherever it is; components are then closed in good order. While that is under way
-another one does not interrupt it, which would leave things half closed, but makes it quick: slots are killed.
+The first signal interrupts the script, and the shutdown closes all components. A second signal during the shutdown
+does not interrupt it, because that would leave components half closed. It kills the slots instead.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ PY4J_INTERRUPTED = "KeyboardInterrupt while sending command."
 
 
 class Terminated(SystemExit):
-    """The script was ended by SIGTERM, in good order."""
+    """The script was ended by SIGTERM, after a clean shutdown."""
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM)
 
 
 class Interrupts:
-    """Has SIGTERM interrupt the script as Ctrl-C does, until it is released; handlers of the user's own stay."""
+    """Makes SIGTERM interrupt the script as Ctrl-C does, until `release`. Handlers of the user stay."""
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}
@@ -36,13 +36,13 @@ class Interrupts:
             self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._interrupt)
 
     def replace_sparks(self) -> None:
-        """Take the place of PySpark's handler of Ctrl-C: it cancels all jobs, over a connection that may be in use."""
+        """Replace PySpark's handler of Ctrl-C, which cancels all jobs over a connection that may be in use."""
         before = signal.getsignal(signal.SIGINT)
         if _in_main_thread() and getattr(before, "__module__", "").startswith("pyspark."):
             self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
 
     def _is_news(self, record: logging.LogRecord) -> bool:
-        """Py4J logs an interrupt that comes while it waits for an answer, with a traceback, and then hands it on."""
+        """False for Py4J's traceback of an interrupt, which it logs before it raises the interrupt again."""
         return record.msg != PY4J_INTERRUPTED
 
     def _interrupt(self, number: int, frame: FrameType | None) -> NoReturn:
@@ -50,7 +50,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def release(self, error: BaseException | None) -> None:
-        """Put back what was there before. If `error` is the interrupt of a SIGTERM, raise `Terminated` in its place."""
+        """Restore the previous handlers. If `error` is the interrupt of a SIGTERM, raise `Terminated` instead."""
         logging.getLogger().removeFilter(self._is_news)
         if _in_main_thread():
             while self._before:
@@ -60,10 +60,10 @@ class Interrupts:
 
 
 class Patience:
-    """Lets what is under way come to its end: a signal is put off until then, and the second one calls `hurry`.
+    """Delays signals until the end of its `with` block. The second signal calls `hurry`.
 
-    Where it needs no end of its own, the first one shall `hurry_at_once`: it interrupts, and is not lost if it does
-    so in a place that swallows exceptions.
+    With `hurry_at_once` the first signal calls `hurry` and interrupts the block. It is raised once more at the end, in
+    case code in the block has swallowed the exception.
     """
 
     def __init__(self, hurry: Callable[[], None], hurry_at_once: bool = False) -> None:
@@ -96,5 +96,5 @@ class Patience:
 
 
 def _in_main_thread() -> bool:
-    """Only there can handlers be set."""
+    """Whether this thread may set signal handlers."""
     return threading.current_thread() is threading.main_thread()

@@ -1,1 +1,1 @@
-"""Internal. Where the files of a checkpoint are: on this machine, or wherever Hadoop reaches."""
+"""Internal. Storage: the files of a checkpoint, on this machine or on any file system that Hadoop supports."""

@@ -1,4 +1,4 @@
-"""Internal. HadoopFiles: the files of a checkpoint wherever Hadoop reaches, for the driver."""
+"""Internal. HadoopFiles: the files of a checkpoint on any file system that Hadoop supports, for the driver."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pystorm_spark.checkpoint.crash_points import crash_point
-from pystorm_spark.checkpoint.files import ABOVE, OURS, step
+from pystorm_spark.checkpoint.files import OURS, PARENTS, step
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.storage.hadoop_folder import HadoopFolder
 
 
 class HadoopFiles:
-    """What `PosixFiles` is, in a folder that Hadoop reaches, which is made if it is missing."""
+    """The same as `PosixFiles`, in a `HadoopFolder`, which is created if it is missing."""
 
     def __init__(self, folder: HadoopFolder) -> None:
         self._folder = folder
         folder.make()
-        folder.refuse_strangers()
-        folder.refuse_strangers_above(ABOVE)
+        folder.refuse_writable_by_others()
+        folder.refuse_writable_parents(PARENTS)
 
     def write(self, name: str, data: bytes) -> None:
-        with self._folder.told(name, "cannot be written"), self._folder.local_file() as local:
+        with self._folder.as_checkpoint_error(name, "cannot be written"), self._folder.local_file() as local:
             local.write_bytes(data)
             self.put(local, name)
 
     def put(self, local: Path, name: str) -> None:
-        """Write what a local file holds."""
+        """Write the content of a local file."""
         temporary = f"{self._checked(name)}.{secrets.token_hex(4)}.tmp"
-        if not self._folder.has():  # Hadoop would make it anew, without what was in it
-            raise CheckpointError(f"the checkpoint {self.path(name)!r} cannot be written: its folder is gone")
+        if not self._folder.has():  # Hadoop would create a new, empty one
+            raise CheckpointError(f"the checkpoint {self.path(name)!r} cannot be written: its folder is missing")
         try:
             self._folder.put(local, temporary)
             crash_point(step(name, "written"))
             if not self._is_renamed(temporary, name):
-                raise CheckpointError(f"the checkpoint {self.path(name)!r} cannot be written: it was not renamed")
+                raise CheckpointError(f"the checkpoint {self.path(name)!r} cannot be written: the rename failed")
         except BaseException:
             with suppress(CheckpointError):
                 self._folder.remove(temporary)
@@ -43,13 +43,13 @@ class HadoopFiles:
         crash_point(step(name, "renamed"))
 
     def read(self, name: str) -> bytes:
-        with self._folder.told(name, "cannot be read"), self._folder.local_file() as local:
+        with self._folder.as_checkpoint_error(name, "cannot be read"), self._folder.local_file() as local:
             self.get(name, local)
             return local.read_bytes()
 
     def get(self, name: str, local: Path) -> None:
         """Read into a local file."""
-        self._folder.refuse_strangers(self._checked(name))
+        self._folder.refuse_writable_by_others(self._checked(name))
         self._folder.get(name, local)
 
     def size(self, name: str) -> int:
@@ -71,12 +71,12 @@ class HadoopFiles:
 
     def _checked(self, name: str) -> str:
         if not OURS.fullmatch(name):
-            raise CheckpointError(f"{name!r} is no name of a checkpoint's file, in {self.path('')!r}")
+            raise CheckpointError(f"{name!r} is not the name of a checkpoint file, in {self.path('')!r}")
         return name
 
     def _is_renamed(self, temporary: str, name: str) -> bool:
         if self._folder.rename(temporary, name):
             return True
-        # HDFS and S3A do not replace a file. Only a manifest whose commit has failed is ever written again.
+        # HDFS and S3A do not replace files. Only the manifest of a failed commit is ever written again.
         self._folder.remove(name)
         return self._folder.rename(temporary, name)

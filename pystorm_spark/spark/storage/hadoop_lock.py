@@ -1,10 +1,10 @@
-"""Internal. HadoopLock: one checkpoint has one driver at a time, also where no system ends a lock with its process.
+"""Internal. HadoopLock: lets one driver use a checkpoint at a time, where no system releases a lock with its process.
 
-The lock is a file that says who holds it, and beside it is another one that the holder writes again and again. Who
-finds a lock watches both: what changes has a holder that lives, what stays as it is for long enough has none, and no
-clocks are compared. Who takes a dead lock over makes the file with the next number, which only one can, and then
-removes the older ones: the highest number holds. A holder that was held up finds out when it looks: see
-`CheckpointStore` for what that is relied on.
+The lock is a file that names its holder. The holder also rewrites a heartbeat file every few seconds. A driver that
+finds a lock watches both files. If either file changes, the holder is alive; if neither changes for 15 s, it is dead.
+No clocks are compared. To take over a dead lock, a driver creates the lock file with the next number, which succeeds
+for only one driver, and then removes the older ones: the highest number holds the lock. A holder that was suspended
+notices the loss at its next `check`; `CheckpointStore` relies on that.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from pystorm_spark.spark.protocol.process import ProcessId, machine, process_id
 log = logging.getLogger(__name__)
 
 LOCK, HEARTBEAT = "driver.lock", "driver.beat"
-NUMBERED = re.compile(rf"{re.escape(LOCK)}(?:\.([0-9]+))?")  # the first one has number 0, and no number in its name
-HEARTBEAT_SECS = 3.0
-LOCK_TIMEOUT_SECS = 15.0  # what does not change for so long has no holder
+NUMBERED = re.compile(rf"{re.escape(LOCK)}(?:\.([0-9]+))?")  # the first one has the number 0, but not in its name
+HEARTBEAT_SECS = 3.0  # between two writes of the heartbeat file
+LOCK_TIMEOUT_SECS = 15.0  # if neither file changes for so long, the holder is dead
 PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 class LockFolder(Protocol):
-    """Where a lock is."""
+    """The folder of a lock."""
 
     uri: str
 
     def create(self, name: str, data: bytes, replace: bool) -> bool:
-        """Make a small file; False if it is there and shall not be replaced."""
+        """Write a small file. Without `replace` it must be new; False if it exists."""
         ...
 
     def has(self, name: str) -> bool: ...
@@ -53,7 +53,7 @@ class LockFolder(Protocol):
 
 
 class HadoopLock:
-    """Holds a checkpoint for this process, until it is released."""
+    """Locks a checkpoint for this process until `release`."""
 
     def __init__(self, folder: LockFolder, sleep: Callable[[float], None] = time.sleep) -> None:
         self._folder = folder
@@ -66,29 +66,29 @@ class HadoopLock:
         self._thread.start()
 
     def check(self) -> None:
-        """Refuse to go on if another driver has the checkpoint now.
+        """Raise a `StormError` if another driver has taken over the checkpoint.
 
-        Who takes it over makes the next lock before it removes this one: so that one is looked for first.
+        Such a driver creates the next lock before it removes this one. So look for the next one first.
         """
         newer = self._read(self._number + 1) if self._folder.has(_lock(self._number + 1)) else None
         found = self._read(self._number) if newer is None else newer
         if newer is not None or found.get("id") != self._id:
             raise StormError(
-                f"the checkpoint {self._folder.uri!r} is now in use by {_shown(found)}: nothing was seen of this "
-                f"driver for {LOCK_TIMEOUT_SECS:g} s, so it has lost it"
+                f"the checkpoint {self._folder.uri!r} is now in use by {_shown(found)}: this driver wrote no heartbeat "
+                f"for {LOCK_TIMEOUT_SECS:g} s, so it has lost the lock"
             )
 
     def heartbeat(self) -> None:
-        """Let others see that this process lives."""
+        """Show other drivers that this process is alive."""
         self.check()
         self._heartbeats += 1
         self._folder.create(HEARTBEAT, f"{self._id} {self._heartbeats}".encode(), replace=True)
 
     def release(self) -> None:
-        """Let another driver have the checkpoint."""
+        """Unlock the checkpoint."""
         self._released.set()
         self._thread.join()
-        with suppress(StormError):  # another one has it already, or will see that it has no holder
+        with suppress(StormError):  # another driver has the lock already, or will find it dead
             self.check()
             self._folder.remove(HEARTBEAT)
             self._folder.remove(_lock(self._number))
@@ -109,7 +109,7 @@ class HadoopLock:
             self._folder.remove(_lock(number))
 
     def _has_come_too_late(self, judged: list[int], found: dict[str, Any]) -> bool:
-        """Whether others have come and gone meanwhile, and one of them is there: it knows nothing of our number."""
+        """Whether other drivers took and released the lock meanwhile, and one that has not seen ours holds it."""
         if set(self._numbers()) - {*judged, self._number}:
             return True
         return bool(judged) and self._read(judged[-1]) not in (found, {})
@@ -117,12 +117,12 @@ class HadoopLock:
     def _refusal(self) -> CheckpointError:
         newest = self._numbers()[-1:]
         return CheckpointError(
-            f"the checkpoint {self._folder.uri!r} is in use by {_shown(self._read(*newest) if newest else {})}; a "
-            "checkpoint has one driver: end that one, or name another folder"
+            f"the checkpoint {self._folder.uri!r} is in use by {_shown(self._read(*newest) if newest else {})}; only "
+            "one driver may use a checkpoint: end that one, or name another folder"
         )
 
     def _numbers(self) -> list[int]:
-        """The numbers of the locks that are there, the highest last."""
+        """The numbers of the existing locks, the highest last."""
         found = map(NUMBERED.fullmatch, self._folder.names())
         return sorted(int(lock[1] or 0) for lock in found if lock is not None)
 
@@ -133,11 +133,11 @@ class HadoopLock:
         return self._folder.create(_lock(self._number), json.dumps(told).encode(), replace=False)
 
     def _is_silent(self, number: int, found: dict[str, Any]) -> bool:
-        """Whether a lock stays as it is for so long that its holder is dead, as far as anybody can tell."""
+        """Watch a lock; True if neither it nor the heartbeat changes before the timeout, so its holder is dead."""
         if found.get("home") == _home():
-            return False  # it lives, as the system tells
-        told = "the checkpoint %r was left locked by %s: it is watched for %g s"
-        log.warning(told, self._folder.uri, _shown(found), LOCK_TIMEOUT_SECS)
+            return False  # on this machine the system has shown that the holder is alive
+        text = "the checkpoint %r is locked by %s: waiting %g s to see whether it is alive"
+        log.warning(text, self._folder.uri, _shown(found), LOCK_TIMEOUT_SECS)
         before = found, self._bytes(HEARTBEAT)
         for _ in range(round(LOCK_TIMEOUT_SECS / HEARTBEAT_SECS)):
             self._sleep(HEARTBEAT_SECS)
@@ -146,7 +146,7 @@ class HadoopLock:
         return True
 
     def _read(self, number: int) -> dict[str, Any]:
-        """What a lock says; nothing if there is none, or if it is just being written."""
+        """The content of a lock; empty if it does not exist, or is not completely written."""
         try:
             found = json.loads(self._bytes(_lock(number)))
         except ValueError:
@@ -159,14 +159,14 @@ class HadoopLock:
         except CheckpointError:
             if self._folder.has(name):
                 raise
-            return b""  # nobody has it, or its holder has let go of it just now
+            return b""  # it does not exist, or its holder has just released it
 
     def _keep(self) -> None:
         while not self._released.wait(HEARTBEAT_SECS):
             try:
                 self.heartbeat()
             except CheckpointError as exc:
-                log.warning("%s; if that lasts, another driver may take the checkpoint", exc)
+                log.warning("%s; if this lasts, another driver may take over the checkpoint", exc)
             except StormError as exc:
                 log.error("%s", exc)
                 return
@@ -177,7 +177,7 @@ def _lock(number: int) -> str:
 
 
 def _home() -> str:
-    """The same where this process could see the holder of a lock, and nowhere else."""
+    """The machine and PID namespace. Processes with the same home can see each other."""
     return f"{machine()} {os.readlink(PID_NAMESPACE) if PID_NAMESPACE.exists() else ''}"
 
 

@@ -1,7 +1,7 @@
-"""Internal. HandedFiles: a slot's files in a place that only the driver's JVM can write. The driver writes them for it.
+"""Internal. HandedFiles: reads and writes files for a slot through the driver, where only the driver's JVM can.
 
-Each operation has a connection of its own. The content of a file crosses it in pieces, from or to a local file of the
-driver: however large a state is, it takes up neither the driver's memory nor the connection on which slots are heard.
+Each operation has a connection of its own. A file crosses it in pieces, from or to a local file of the driver. So a
+large state fills neither the driver's memory nor the connection for the slot's messages.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.protocol.wire import Connection, WireError
 
 PIECE_BYTES = 1 << 22  # bytes of a file in one message
-MESSAGE_LIMIT_BYTES = PIECE_BYTES + 64  # bytes of such a message
-CONNECT_BACKOFF_SECS = (0.05, 0.2, 1.0)  # seconds, before a slot that was turned away comes again
-WRITE_TIMEOUT_SECS = 10.0  # for a write that a slot had begun when it ended
+MESSAGE_LIMIT_BYTES = PIECE_BYTES + 64  # of such a message
+CONNECT_BACKOFF_SECS = (0.05, 0.2, 1.0)  # before each retry of a refused connection
+WRITE_TIMEOUT_SECS = 10.0  # for an operation in progress when its slot ended
 
 
 class HandedFiles:
-    """The files of the checkpoint in `place` for one slot; `connect` makes a connection to the driver."""
+    """The files of the checkpoint in `place`, for one slot. `connect` opens a connection to the driver."""
 
     def __init__(self, connect: Callable[[], Connection], slot: int, place: str) -> None:
         self._connect = connect
@@ -36,7 +36,7 @@ class HandedFiles:
     def write(self, name: str, data: bytes) -> None:
         with self._asked("write", name, len(data)) as driver:
             for start in range(0, max(1, len(data)), PIECE_BYTES):
-                _answer(driver)  # there is room for another piece
+                _answer(driver)  # the driver is ready for the next piece
                 driver.send(data[start : start + PIECE_BYTES])
             crash_point(step(name, "written"))
             _answer(driver)
@@ -45,7 +45,7 @@ class HandedFiles:
     def read(self, name: str) -> bytes:
         with self._asked("read", name) as driver:
             pieces = []
-            while piece := _answer(driver):  # an empty one comes last
+            while piece := _answer(driver):  # the last one is empty
                 pieces.append(piece)
             return b"".join(pieces)
 
@@ -63,7 +63,7 @@ class HandedFiles:
         return f"{self._place}/{name}"
 
     def _connected(self) -> Connection:
-        """A driver turns away some of the slots that all come at once, as they do when they start."""
+        """Connect to the driver, with retries: it refuses some connections when all slots start at once."""
         for secs in CONNECT_BACKOFF_SECS:
             try:
                 return self._connect()
@@ -82,7 +82,9 @@ class HandedFiles:
                 driver.send({"kind": "file", "slot": self._slot, "operation": operation, "arguments": arguments})
                 yield driver
         except WireError as exc:
-            raise CheckpointError(f"the checkpoint {self._place!r} is not reached through the driver: {exc}") from exc
+            raise CheckpointError(
+                f"the checkpoint {self._place!r} cannot be reached through the driver: {exc}"
+            ) from exc
 
 
 def _answer(driver: Connection) -> Any:
@@ -93,7 +95,7 @@ def _answer(driver: Connection) -> Any:
 
 
 class LocallyCopied(Files, Protocol):
-    """Files that can be copied from and to local ones."""
+    """Files that can be copied from and to local files."""
 
     def put(self, local: Path, name: str) -> None: ...
 
@@ -103,11 +105,11 @@ class LocallyCopied(Files, Protocol):
 
 
 class FilesDesk:
-    """The driver's side: does with `files` what slots ask for. Called in the threads of their connections."""
+    """The driver's side: runs the operations of slots on `files`, in the threads of their connections."""
 
     def __init__(self, files: LocallyCopied) -> None:
         self._files = files
-        self._busy: Counter[int] = Counter()  # {slot: operations that have begun}
+        self._busy: Counter[int] = Counter()  # {slot: operations in progress}
         self._changed = threading.Condition()
         self._operations: dict[str, Callable[..., Any]] = {
             "write": self._write,
@@ -118,7 +120,7 @@ class FilesDesk:
         }
 
     def serve(self, slot: Connection, request: dict[str, Any]) -> None:
-        """Do what a slot asks for by its first message."""
+        """Run the operation that the first message of a connection asks for."""
         number = int(request["slot"])
         with self._changed:
             self._busy[number] += 1
@@ -127,7 +129,7 @@ class FilesDesk:
         except CheckpointError as exc:
             slot.send([str(exc), None])
         except OSError as exc:
-            slot.send([f"the driver has no room for its copy of a checkpoint's file: {exc}", None])
+            slot.send([f"the driver cannot write its local copy of a checkpoint file: {exc}", None])
         else:
             slot.send([None, answer])
         finally:
@@ -136,7 +138,7 @@ class FilesDesk:
                 self._changed.notify_all()
 
     def await_end(self, slot: int) -> None:
-        """Wait until what a slot had begun, whose process is gone, is done or given up."""
+        """Wait for the operations in progress of a slot whose process has ended."""
         with self._changed:
             self._changed.wait_for(lambda: not self._busy[slot], WRITE_TIMEOUT_SECS)
 
@@ -149,7 +151,7 @@ class FilesDesk:
             self._files.put(local, name)
 
     def _read(self, slot: Connection, name: str) -> bytes:
-        """Send the pieces of a file; what is returned, and sent last, is an empty one."""
+        """Send the pieces of a file; return the empty last one, which `serve` sends."""
         with self._files.local_file() as local:
             self._files.get(name, local)
             with open(local, "rb") as file:

@@ -1,4 +1,4 @@
-"""Internal. The state of a topology that does not run, held by a process that changes it."""
+"""Internal. locked_state: the state of a stopped topology, locked for a process that changes it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pystorm_spark.spark.storage.place import HadoopPlace, Place, PosixPlace, lo
 
 @contextmanager
 def locked_state(checkpoint: Any, topology: str) -> Iterator[Place]:
-    """Where `checkpoint` keeps the state of `topology`, for this process alone.
+    """The folder in `checkpoint` with the state of `topology`, locked for this process.
 
-    A URI is reached through the active session, or one that is stopped at the end.
+    A URI is read through the active Spark session, or through a new one that is stopped at the end.
     """
     named = named_place(checkpoint)
     with ExitStack() as made:
@@ -36,7 +36,7 @@ def locked_state(checkpoint: Any, topology: str) -> Iterator[Place]:
 
 
 def _check_state(place: Place, topology: str) -> None:
-    """Refuse what holds no such state, before a lock is made in a folder that may be something else."""
+    """Refuse a folder without such a state, before a lock file is written into it: it may be no checkpoint."""
     found = topologies_in(place)
     if topology not in found:
         known = did_you_mean(topology, found)

@@ -1,4 +1,4 @@
-"""Internal. Place: a folder of a checkpoint, on a path of this machine or wherever Hadoop reaches."""
+"""Internal. Place: a folder of a checkpoint, on this machine or on any file system that Hadoop supports."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from pystorm_spark.spark.storage.hadoop_lock import HadoopLock
 
 log = logging.getLogger(__name__)
 
-WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # what some mounted file systems answer
+WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # from mounted file systems without locks
 
 Letters = Iterable[Mapping[str, Any]]
 
 
 class Place(Protocol):
-    """A folder of a checkpoint; as a string, what a user calls it."""
+    """A folder of a checkpoint. `str()` gives the name that the user knows."""
 
     @property
     def uri(self) -> str:
-        """What Spark calls it."""
+        """Its URI, for Spark."""
         ...
 
     def __truediv__(self, name: str) -> Place: ...
 
     def folders(self) -> list[str]:
-        """The names of the folders that are in it."""
+        """The names of its folders."""
         ...
 
     def read_text(self, name: str) -> str | None:
-        """What a file of it holds; None if there is none."""
+        """The content of a file; None if it does not exist."""
         ...
 
     def write_text(self, name: str, text: str) -> None: ...
 
     def remove_unfinished(self) -> None:
-        """Remove what Spark had not written to its end when it was stopped; nobody may be writing here."""
+        """Remove temporary files that Spark left when it was stopped. Nobody may be writing here."""
         ...
 
     def files(self) -> Files:
-        """The files of a state that it holds."""
+        """The files of the state in this folder."""
         ...
 
     def add_letters(self, txid: int, letters: Letters) -> None:
-        """Add the dead letters of a commit; they are there when this returns."""
+        """Add the dead letters of a commit. They are durable when this returns."""
         ...
 
     def add_component_letter(self, component: str, line: str) -> None:
@@ -63,7 +63,7 @@ class Place(Protocol):
         ...
 
     def check_lock(self) -> None:
-        """Raise a `StormError` if another driver has the checkpoint by now."""
+        """Raise a `StormError` if this process no longer holds the lock."""
         ...
 
 
@@ -100,10 +100,10 @@ class PosixPlace:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(self.path / name)  # whole, or not there
+        temporary.rename(self.path / name)  # atomic
 
     def remove_unfinished(self) -> None:
-        for path in self.path.glob(".*.tmp*"):  # with the checksum of each
+        for path in self.path.glob(".*.tmp*"):  # each with its checksum file
             path.unlink()
 
     def files(self) -> PosixFiles:
@@ -121,7 +121,7 @@ class PosixPlace:
 
 
 class HadoopPlace:
-    """A folder that the driver's JVM reaches, and slots through the driver."""
+    """A folder that the driver reads through its JVM, and slots through the driver."""
 
     def __init__(self, folder: HadoopFolder, lock: HadoopLock | None = None) -> None:
         self._folder = folder
@@ -155,7 +155,7 @@ class HadoopPlace:
         return HadoopFiles(self._folder)
 
     def add_letters(self, txid: int, letters: Letters) -> None:
-        """A file for each commit: object stores cannot add to one. A commit that is tried again replaces its own."""
+        """Write a file for each commit, because object stores cannot append. A retry of a commit replaces its file."""
         (self / dead_letters.FILE_NAME).write_text(f"commit-{txid:020d}.jsonl", dead_letters.to_lines(letters))
 
     def add_component_letter(self, component: str, line: str) -> None:
@@ -169,9 +169,10 @@ class HadoopPlace:
 
 
 def locked_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
-    """The place of a folder, held for this process until `made` is undone.
+    """The place of a folder, locked for this process until `made` is closed.
 
-    On this machine's own file system a driver may name it without a scheme, and has the system's lock then.
+    Another driver may use a local folder by its path instead of its URI, and then takes a `CheckpointLock`. So a local
+    folder gets that lock, too.
     """
     lock = HadoopLock(folder)
     made.callback(lock.release)
@@ -182,15 +183,15 @@ def locked_place(folder: HadoopFolder, made: ExitStack) -> HadoopPlace:
         except CheckpointError as exc:
             if getattr(exc.__cause__, "errno", None) not in WITHOUT_LOCKS:
                 raise
-            log.warning("%s; only drivers that name it by its URI, too, are refused", exc)
+            log.warning("%s; drivers that name the folder by its path instead of its URI are not refused", exc)
     return HadoopPlace(folder, lock)
 
 
 def topologies_in(checkpoint: Place) -> list[str]:
-    """The topologies whose states a checkpoint holds."""
+    """The names of the topologies whose states a checkpoint holds."""
     return sorted(name for name in checkpoint.folders() if "state" in (checkpoint / name).folders())
 
 
 def named_place(checkpoint: object) -> Path | str:
-    """What a user has named: the URI of a folder that Hadoop reaches, or else a path of this machine."""
+    """The checkpoint that the user has named: a URI for Hadoop as a string, or a path of this machine."""
     return checkpoint if isinstance(checkpoint, str) and URI.match(checkpoint) else checkpoint_folder(checkpoint)

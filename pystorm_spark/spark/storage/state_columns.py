@@ -1,4 +1,4 @@
-"""Internal. Keys and values of a state as columns: of the type that all of them have, or JSON."""
+"""Internal. Keys and values of a state as columns: a column has the common type of its values, or holds JSON."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _COLUMNS: dict[type, DataType] = {
     datetime: TimestampType(),
 }
 _LONG = range(-(1 << 63), 1 << 63)
-_YEARS = range(2, 9999)  # in any time zone: PySpark cannot give back what is in no year of Python's in its own
+_YEARS = range(2, 9999)  # in every time zone within the years of Python's datetime, which PySpark converts back to
 _JSON_ATOMS = (str, bool, int, float, type(None))
 
 
 def kind_of(value: Any) -> Kind:
-    """What decides on the type of a column: the type of `value`, None for None, `object` for what has no column."""
+    """The kind of `value`: its type if a column can have that type, None for None, `object` for anything else."""
     if value is None:
         return None
     kind = type(value)
@@ -52,7 +52,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def _is_text(value: str) -> bool:
-    """Whether there is no half of a surrogate pair in it, which Spark would replace by another character."""
+    """Whether `value` has no lone surrogate, which Spark would replace by another character."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -61,7 +61,7 @@ def _is_text(value: str) -> bool:
 
 
 def column_of(kinds: Collection[Kind]) -> tuple[DataType, Callable[[Any], Any]]:
-    """The type of a column with values of these kinds, and what makes a value fit it."""
+    """The type of a column with values of these kinds, and a function that converts a value to it."""
     plain = {kind for kind in kinds if kind is not None}
     if not plain:
         return StringType(), _as_it_is
@@ -89,7 +89,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _jsonable_mapping(value: Mapping[Any, Any]) -> Any:
-    """An object; where two keys would have one name, as 1 and "1" have, a list of pairs, so that none is lost."""
+    """A JSON object. If two keys would have the same name, as 1 and "1", a list of pairs, so that none is lost."""
     names = [key if isinstance(key, str) else json.dumps(_jsonable(key)) for key in value]
     if len(set(names)) == len(names):
         return dict(zip(names, map(_jsonable, value.values()), strict=True))

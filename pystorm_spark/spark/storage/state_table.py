@@ -1,4 +1,4 @@
-"""Internal. The state of a stateful bolt as a DataFrame: what the last commit holds, for Spark SQL."""
+"""Internal. load_state: the state of a stateful bolt, as of the last commit, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pystorm_spark.spark.storage.state_columns import column_of, kind_of
 from pystorm_spark.state.key_value import pairs_of
 from pystorm_spark.topology.durable import TaskKey
 
-READ_TRIES = 10  # a topology that runs commits meanwhile, and removes what earlier commits needed
+READ_TRIES = 10  # a running topology commits meanwhile, and removes files of earlier commits
 
 
 def load_state(spark: SparkSession, checkpoint: Any, component: str, topology: str | None = None) -> DataFrame:
-    """The state of `component` as of the last commit in `checkpoint`: the columns `key`, `value` and `task`.
+    """The state of `component` in the last commit of `checkpoint`, with the columns `key`, `value` and `task`.
 
-    A column whose values are all strings, all integers and so on has that type; any other holds JSON. `topology` is
-    needed where a checkpoint has the states of several. It may be running.
+    If all values of a column have one type that Spark supports, the column has that type; otherwise it holds JSON.
+    `topology` is required if the checkpoint has the states of several topologies. The topology may be running.
     """
     named = named_place(checkpoint)
     place: Place = PosixPlace(named) if isinstance(named, Path) else HadoopPlace(HadoopFolder(spark, named))
@@ -55,14 +55,14 @@ def _topology_in(checkpoint: Place, topology: str | None) -> str:
     if topology in found:
         return topology
     if not found:
-        raise CheckpointError(f"there is no state in {str(checkpoint)!r}: no topology has committed any there")
-    wanted = "say which `topology` is meant" if topology is None else f"and none of {topology!r}"
+        raise CheckpointError(f"{str(checkpoint)!r} holds no state: no topology has committed any there")
+    wanted = "name one as `topology`" if topology is None else f"but none of {topology!r}"
     known = did_you_mean(topology or "", found)
     raise CheckpointError(f"{str(checkpoint)!r} holds the states of {len(found)} topologies, {wanted}; {known}")
 
 
 def committed_sections(files: Files, topology: str, component: str) -> list[tuple[int, list[bytes]]]:
-    """What each task of `component` has in the last commit."""
+    """(task index, its sections) for each task of `component` in the last commit."""
     parts = ReadOnce(files)
     for _ in range(READ_TRIES - 1):
         with suppress(CheckpointError):
@@ -71,11 +71,11 @@ def committed_sections(files: Files, topology: str, component: str) -> list[tupl
 
 
 class ReadOnce:
-    """Parts that are read once: most of a commit that is gone are needed for the next one, too."""
+    """Caches parts: after a retry with the next commit, most parts are the same."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._read: dict[str, bytes] = {}  # by name: no two parts have the same
+        self._read: dict[str, bytes] = {}  # by name, which is unique
 
     def path(self, name: str) -> str:
         return self._files.path(name)
@@ -93,7 +93,7 @@ def _sections(files: Files, parts: ReadOnce, topology: str, component: str) -> l
     last = CheckpointStore(files, topology).last
     if last is None or component not in last.tasks:
         known = did_you_mean(component, last.tasks if last is not None else ())
-        raise CheckpointError(f"{files.path('')!r} has no state of {component!r}; {known}")
+        raise CheckpointError(f"{files.path('')!r} holds no state of {component!r}; {known}")
     tasks = [TaskKey(component, index) for index in range(last.tasks[component])]
     read = read_sections(parts, last.needed(tasks), tasks)
     return [(task.index, sections) for task, sections in read.items()]

@@ -1,4 +1,4 @@
-"""The message ids of commits: which are known again, and which are refused because they would not be."""
+"""The message ids of commits: which equal their copies after a restart, and which are refused."""
 
 from datetime import date
 
@@ -49,5 +49,5 @@ def test_an_id_is_not_taken_for_another_one(committed, other):
 
 @pytest.mark.parametrize("message_id", [NAN, ("p", NAN), [NAN], {"a": NAN}], ids=str)
 def test_an_id_that_is_not_equal_to_its_copy_is_refused(message_id):
-    with pytest.raises(StormError, match=r"those of 'spout' are not: .*nan.* is not equal to a copy of itself"):
+    with pytest.raises(StormError, match=r"those of 'spout' do not: .*nan.* is not equal to a copy of itself"):
         kept(message_id)

@@ -1,4 +1,4 @@
-"""The rows of batches that are committed, held against a plain set of their ids."""
+"""The committed rows of batches, compared with a plain set of their ids."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def missing(rows, partition=0, batch=BATCH):
 
 
 @given(commits, numbers, numbers)
-def test_what_is_missing_is_what_no_commit_had(made, one, other):
+def test_rows_of_no_commit_are_missing(made, one, other):
     rows = CommittedRows()
     for txid, message_ids in enumerate(made):
         rows.remember(txid, message_ids)
@@ -49,7 +49,7 @@ def test_a_section_holds_all_that_is_committed_of_a_batch(made, last):
     assert [missing(restored, partition) for partition in (0, 1)] == [missing(rows, partition) for partition in (0, 1)]
 
 
-def test_rows_that_are_only_about_to_be_committed_are_missing():
+def test_prepared_rows_are_missing_until_the_commit():
     rows = CommittedRows()
     rows.section(ids(0, 1, 2))
     assert missing(rows) == [(0, ROWS)]
@@ -62,7 +62,7 @@ def test_rows_in_order_are_kept_as_one_run_however_many_commits_they_take():
     assert len(rows.section([])) < 20
 
 
-def test_of_a_batch_that_is_done_nothing_is_kept():
+def test_nothing_is_kept_of_a_batch_that_is_done():
     rows = CommittedRows()
     rows.remember(1, ids(0, 1, batch=BATCH))
     rows.begin(BATCH)
@@ -72,7 +72,7 @@ def test_of_a_batch_that_is_done_nothing_is_kept():
     assert rows.section([]) is None
 
 
-def test_what_other_slots_have_committed_is_known_from_their_sections():
+def test_rows_committed_by_other_slots_are_restored_from_their_sections():
     ours, theirs = CommittedRows(), CommittedRows()
     ours.remember(1, ids(0, *range(4)))
     theirs.remember(1, ids(0, *range(4, 8)))

@@ -1,4 +1,4 @@
-"""What is kept of roots until a commit, and of messages that have failed."""
+"""The outcomes that wait for a commit, and the counts of failed messages."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ def failed(*message_ids):
     return [SimpleNamespace(message_id=message_id, emitted_at=0.0, why="it failed") for message_id in message_ids]
 
 
-def test_of_messages_that_have_failed_the_oldest_are_forgotten(monkeypatch):
+def test_the_oldest_failure_counts_are_forgotten_first(monkeypatch):
     monkeypatch.setattr(uncommitted, "MOST_FAILURES", 2)
     monkeypatch.setattr(uncommitted.Outcomes, "failed", lambda roots: uncommitted.Outcomes())
     outcomes = UncommittedOutcomes(CommittedIds("spout", ValueCodec()), is_exactly_once=True, most_replays=1)

@@ -114,7 +114,7 @@ def two_sinks(journal, counts, writes):
     return builder.create_topology()
 
 
-def test_a_batch_that_was_written_in_vain_is_replaced_though_it_has_no_rows_now(spark, journal, tmp_path):
+def test_a_batch_of_a_failed_commit_is_replaced_even_without_rows(spark, journal, tmp_path):
     first, broken = Written(), Written(failures=1000)
     with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
         handle = cluster.submit_topology("two", TWO_SLOTS, two_sinks(journal, (5, 5), (first, broken)))
@@ -173,7 +173,7 @@ def test_a_write_may_kill_its_topology_and_is_committed_first(cluster, journal, 
 
 
 @pytest.mark.parametrize("what", ["rebalanced", "shut down"])
-def test_a_write_that_would_wait_for_itself_is_refused(cluster, journal, what):
+def test_a_call_in_write_that_would_wait_for_it_is_refused(cluster, journal, what):
     def write(df, batch_id):
         try:
             cluster.rebalance("waits") if what == "rebalanced" else cluster.shutdown()
@@ -183,7 +183,7 @@ def test_a_write_that_would_wait_for_itself_is_refused(cluster, journal, what):
     refused = []
     cluster.submit_topology("waits", TWO_SLOTS, sinking(10, journal, write))
     wait_until(lambda: acked(journal) == list(range(10)))
-    assert f"topology 'waits' cannot be {what} by the write of one of its sinks" in refused[0]
+    assert f"topology 'waits' cannot be {what} from the write of one of its sinks" in refused[0]
 
 
 def test_a_write_that_raises_is_called_again_with_the_same_rows_and_id(cluster, journal):
@@ -260,7 +260,7 @@ def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(clust
     [
         ("number long, square wide", "sink 'sink': its schema 'number long, square wide' cannot be read"),
         (17, "sink 'sink': its schema must be a StructType or a DDL string, got 17"),
-        ("number long, square varchar(9)", r"sink 'sink': Spark makes no DataFrame with .*varchar"),
+        ("number long, square varchar(9)", r"sink 'sink': Spark cannot make a DataFrame with .*varchar"),
         ("number long", r"has the columns \['number'\], but stream 'default' of 'squares' has the fields"),
     ],
 )

@@ -231,7 +231,7 @@ def test_times_of_dead_letters_are_exact_whatever_spark_is_set_to(spark, tmp_pat
 
 
 @pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
-def test_what_dies_while_dead_letters_are_fetched_loses_none(spark, journal, files, tmp_path, monkeypatch, kind):
+def test_a_death_while_dead_letters_are_fetched_loses_none(spark, journal, files, tmp_path, monkeypatch, kind):
     files.put(range(10))
     put_in_fetching(monkeypatch, kind, tmp_path / "faults")
     topology = counting(files.read, journal, FailsOn(5, 1000, str(tmp_path / "failures")))
@@ -258,16 +258,16 @@ def test_dead_letters_of_a_batch_that_runs_again_without_any_are_removed(spark, 
     assert set(numbers(journal)) == set(range(10))
 
 
-def test_who_has_named_no_checkpoint_is_told_that_dead_letters_do_not_stay(cluster, journal, files, tmp_path, caplog):
+def test_dead_letters_in_a_temporary_checkpoint_are_logged_as_temporary(cluster, journal, files, tmp_path, caplog):
     files.put(range(3))
     conf = {**TWO_SLOTS, "topology.max.replays": 0}
     cluster.submit_topology(
         "unnamed", conf, counting(files.read, journal, FailsOn(1, 1000, str(tmp_path / "failures")))
     )
 
-    wait_until(lambda: "dead letters of batch 0 (1) are in" in caplog.text)
+    wait_until(lambda: "batch 0 has 1 dead letters, in" in caplog.text)
 
-    assert "until the topology ends: name a checkpoint to keep them" in caplog.text
+    assert "until the topology ends; name a checkpoint to keep them" in caplog.text
 
 
 def keeping(build, journal):
@@ -441,13 +441,13 @@ def refused(cluster, build, fields=("number",)):
 
 def test_a_dataframe_that_is_not_streaming_is_refused(cluster):
     error = refused(cluster, lambda spark: spark.range(10))
-    assert "'rows' gave DataFrame[id: bigint], which is not streaming" in error
+    assert "'rows' returned DataFrame[id: bigint], which is not streaming" in error
     assert "run_batch" in error
 
 
 def test_fields_that_are_no_columns_are_refused_with_a_guess(cluster, files):
     error = refused(cluster, files.read, ["nmuber"])
-    assert "'rows' declares the field 'nmuber', which its DataFrame does not have; did you mean 'number'?" in error
+    assert "'rows' declares the field 'nmuber', but its DataFrame has no such column; did you mean 'number'?" in error
 
 
 @pytest.mark.parametrize("name", ["number", "Number"])
@@ -468,11 +468,11 @@ def test_what_could_not_be_a_dead_letter_is_refused(cluster, files, fields):
     def build(spark):
         return files.read(spark).selectExpr("array(named_struct()) AS nothing")
 
-    assert "without any field cannot be written down as a dead letter" in refused(cluster, build, fields)
+    assert "without fields cannot be written as a dead letter" in refused(cluster, build, fields)
 
 
 def test_what_is_no_dataframe_is_refused(cluster):
-    assert "'rows' must give a streaming DataFrame, got 17" in refused(cluster, lambda spark: 17)
+    assert "'rows' must return a streaming DataFrame, got 17" in refused(cluster, lambda spark: 17)
 
 
 def test_a_build_that_raises_is_told_with_its_spout(cluster):
@@ -501,12 +501,12 @@ def test_a_spout_that_was_pickled_is_refused(cluster, files):
     spout = DataFrameSpout(files.read, ["number"])
     builder.set_spout("rows", cloudpickle.loads(cloudpickle.dumps(spout)))
 
-    with pytest.raises(InvalidTopologyError, match="its function does not travel"):
+    with pytest.raises(InvalidTopologyError, match="which drops its build function"):
         cluster.submit_topology("refused", TWO_SLOTS, builder.create_topology())
 
 
 def test_what_cannot_be_called_is_refused_at_once():
-    with pytest.raises(InvalidTopologyError, match="takes a function that is given the session"):
+    with pytest.raises(InvalidTopologyError, match="takes a function build"):
         DataFrameSpout("rows", ["number"])
 
 

@@ -9,7 +9,15 @@ from pyspark.errors import PySparkRuntimeError
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.driver.control import SlotLink
 from pystorm_spark.spark.protocol.wire import Address
-from pystorm_spark.spark.rows.feeding import FIRST_ROWS, MOST_BYTES, Feeder, Handing, Rows, Stopped, dealt
+from pystorm_spark.spark.rows.feeding import (
+    FIRST_CHUNK_ROWS,
+    LARGEST_CHUNK_BYTES,
+    Feeder,
+    Handing,
+    Rows,
+    Stopped,
+    dealt,
+)
 from pystorm_spark.spark.rows.row_batches import SIZE_KEY, selected
 
 TASKS = [3, 4]
@@ -136,7 +144,7 @@ def test_with_exactly_once_no_row_is_fed_again_that_may_be_executed_already(capl
     fed(rows, settled(3), lost(1), settled(4), by_ids=True)
 
     assert rows.handed == [[3, 4], [4]]
-    assert "exactly-once holds only as long as they do not" in caplog.text
+    assert "exactly-once holds only if it does not" in caplog.text
 
 
 def test_a_share_that_was_settled_before_its_slot_was_lost_is_not_fed_again():
@@ -229,7 +237,7 @@ def test_the_size_of_chunks_follows_the_last_batch(count, size, wanted):
 
 def test_a_chunk_of_rows_that_are_not_arrow_batches_ends_where_it_is_large():
     handing = Handing(1, b"token", kinds="", chunk_rows=3, tasks=(3, 4), addresses={})
-    rows = [[b"small"]] * 4 + [[bytes(MOST_BYTES)], [b"small"]]
+    rows = [[b"small"]] * 4 + [[bytes(LARGEST_CHUNK_BYTES)], [b"small"]]
 
     counts = [count for count, _ in handing._chunks(rows)]
 
@@ -265,11 +273,14 @@ def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark)
 @pytest.mark.parametrize(
     ("columns", "wanted"),
     [
-        ("id", FIRST_ROWS),
-        ("CAST(id AS string)", FIRST_ROWS),
+        ("id", FIRST_CHUNK_ROWS),
+        ("CAST(id AS string)", FIRST_CHUNK_ROWS),
         ("id, repeat('x', 3000000) AS text", 2),
         ("CAST(repeat('x', 20000000) AS binary)", 1),
-        ("array(id), repeat('x', 3000000) AS text", FIRST_ROWS),  # which are no Arrow batches, and end by their size
+        (
+            "array(id), repeat('x', 3000000) AS text",
+            FIRST_CHUNK_ROWS,
+        ),  # which are no Arrow batches, and end by their size
     ],
 )
 def test_chunks_of_which_nothing_is_known_fit_the_first_row(spark, columns, wanted):
@@ -278,7 +289,7 @@ def test_chunks_of_which_nothing_is_known_fit_the_first_row(spark, columns, want
 
 @pytest.mark.spark
 def test_no_rows_need_no_careful_chunks(spark):
-    assert Rows(spark.sql("SELECT CAST(id AS string) FROM range(0)")).chunk_rows == FIRST_ROWS
+    assert Rows(spark.sql("SELECT CAST(id AS string) FROM range(0)")).chunk_rows == FIRST_CHUNK_ROWS
 
 
 @pytest.mark.spark

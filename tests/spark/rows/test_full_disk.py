@@ -71,7 +71,7 @@ def test_waits_get_longer_up_to_a_limit_and_warnings_do_not_come_each_time(caplo
     assert clock.waits[:3] == [FIRST_BACKOFF_SECS, 2 * FIRST_BACKOFF_SECS, 4 * FIRST_BACKOFF_SECS]
     assert clock.waits[-1] == max(clock.waits) == LONGEST_BACKOFF_SECS
     assert 2 <= len(caplog.messages) <= 1 + clock.now / WARNING_INTERVAL_SECS
-    assert "it is tried again until there is room: [Errno 28] No space left on device" in caplog.text
+    assert "retrying until there is space: [Errno 28] No space left on device" in caplog.text
 
 
 def test_a_disk_that_is_full_again_much_later_is_looked_at_again_soon():

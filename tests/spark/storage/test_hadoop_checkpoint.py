@@ -37,7 +37,7 @@ def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, con
         assert set(counts.values()) == {1}
     for place in (checkpoint, tmp_path / "checkpoint"):  # the files are the same, whoever wrote them
         assert {row.key: row.value for row in load_state(spark, place, "count").collect()} == counts
-    with pytest.raises(CheckpointError, match="holds the states of 1 topologies, and none of 'other'"):
+    with pytest.raises(CheckpointError, match="holds the states of 1 topologies, but none of 'other'"):
         load_state(spark, checkpoint, "count", "other")
 
     with pytest.raises(CheckpointError, match="holds no state of a topology 'countin'; did you mean 'counting'"):

@@ -166,7 +166,7 @@ def test_a_damaged_part_is_refused_by_its_path_and_an_older_commit_is_taken_wher
 def test_a_missing_file_and_a_name_of_none_are_named(files):
     with pytest.raises(CheckpointError, match=r"a\.part' cannot be read: .*FileNotFoundException"):
         files.read("a.part")
-    with pytest.raises(CheckpointError, match=r"'\.\./a\.part' is no name"):
+    with pytest.raises(CheckpointError, match=r"'\.\./a\.part' is not the name"):
         files.read("../a.part")
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_others_can_write_is_not_read(files, tmp_path):
 
 def test_a_folder_that_is_gone_is_not_made_anew_by_a_write(files, tmp_path):
     (tmp_path / "state").rmdir()
-    with pytest.raises(CheckpointError, match=r"a\.part' cannot be written: its folder is gone"):
+    with pytest.raises(CheckpointError, match=r"a\.part' cannot be written: its folder is missing"):
         files.write("a.part", b"one")
     assert not (tmp_path / "state").exists()
 

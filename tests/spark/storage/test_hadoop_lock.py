@@ -78,7 +78,10 @@ def test_a_local_folder_whose_file_system_has_no_locks_has_that_of_the_uri(folde
     monkeypatch.setattr("fcntl.flock", lambda *_: throw(OSError(errno.ENOLCK, "No locks available")))
     with ExitStack() as made:
         locked_place(folder, made).check_lock()
-        assert "No locks available; only drivers that name it by its URI, too, are refused" in caplog.text
+        assert (
+            "No locks available; drivers that name the folder by its path instead of its URI are not refused"
+            in caplog.text
+        )
         with pytest.raises(CheckpointError, match="in use by"):
             HadoopLock(folder, no_sleep)
 

@@ -102,18 +102,18 @@ def test_what_goes_wrong_on_the_driver_is_told_to_the_slot(handed, files):
         raise OSError(28, "No space left on device")
 
     files.on_put = fail
-    with pytest.raises(CheckpointError, match=r"no room for its copy .*No space left on device"):
+    with pytest.raises(CheckpointError, match=r"cannot write its local copy .*No space left on device"):
         handed.write("a.part", b"one")
     with pytest.raises(CheckpointError, match=r"state/b\.part' cannot be read: No such file"):
         handed.read("b.part")
-    with pytest.raises(CheckpointError, match=r"'\.\./a\.part' is no name"):
+    with pytest.raises(CheckpointError, match=r"'\.\./a\.part' is not the name"):
         handed.remove("../a.part")
     assert files.names() == []
 
 
 def test_a_driver_that_is_gone_is_told(handed, desk):
     desk.serve = lambda connection, request: None
-    with pytest.raises(CheckpointError, match="'place' is not reached through the driver"):
+    with pytest.raises(CheckpointError, match="'place' cannot be reached through the driver"):
         handed.read("a.part")
 
 

@@ -138,15 +138,15 @@ def test_a_state_is_a_table(spark, tmp_path):
 
 
 def test_what_is_not_there_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match=f"there is no state in '{tmp_path}'"):
+    with pytest.raises(CheckpointError, match=f"'{tmp_path}' holds no state"):
         load_state(None, tmp_path, "keep")
     keep(tmp_path, [["a", 1]])
-    with pytest.raises(CheckpointError, match="has no state of 'kept'; did you mean 'keep'"):
+    with pytest.raises(CheckpointError, match="holds no state of 'kept'; did you mean 'keep'"):
         load_state(None, tmp_path, "kept")
     keep(tmp_path, [["a", 1]], "others")
-    with pytest.raises(CheckpointError, match=r"holds the states of 2 topologies, say which `topology` is meant"):
+    with pytest.raises(CheckpointError, match=r"holds the states of 2 topologies, name one as `topology`"):
         load_state(None, tmp_path, "keep")
-    with pytest.raises(CheckpointError, match=r"of 2 topologies, and none of 'other'; did you mean 'others'"):
+    with pytest.raises(CheckpointError, match=r"of 2 topologies, but none of 'other'; did you mean 'others'"):
         load_state(None, tmp_path, "keep", "other")
 
 

@@ -1,4 +1,4 @@
-"""What users get wrong, and what machines lack: a clear error at submit, and nothing left behind."""
+"""Mistakes of users, and missing things on machines: a clear error at submit, and nothing left behind."""
 
 import importlib.util
 import os
@@ -29,7 +29,7 @@ START_LIMIT = "supervisor.worker.start.timeout.secs"
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """No slot process stays behind, whatever a test has done wrong."""
+    """Waits after each test until its slot processes have ended."""
     before = slot_processes()
     yield
     wait_until(lambda: not slot_processes() - before, secs=10)
@@ -189,7 +189,7 @@ def test_a_long_start_is_not_taken_for_a_dead_slot(cluster, journal, active):
 
 
 class HoldsTheInterpreter(BasicBolt):
-    """Lets no other thread of its process run for a while, as a library in C may."""
+    """Blocks all other threads of its process for a while, as a C library may."""
 
     def execute(self, tup, collector):
         before = sys.getswitchinterval()

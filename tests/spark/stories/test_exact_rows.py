@@ -1,4 +1,4 @@
-"""Rows of a DataFrameSpout with exactly-once: a batch that takes many commits, and what is killed meanwhile."""
+"""Rows of a DataFrameSpout with exactly-once: a batch takes many commits, while processes are killed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Crashes of drivers whose checkpoint is wherever Hadoop reaches, and of their files at every durable step."""
+"""Crashes of drivers with a checkpoint at a URI, and crashes at every durable step of its files."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ def unneeded(folder):
 
 
 def steps(spark, folder, point=""):
-    """Go on to the last commit, or to the crash; the points that were reached, and the last commit that was told."""
+    """Continue to the last commit, or to the crash; returns the reached points, and the last reported commit."""
     told = [0]
     with crashed_at(point) as crashes:
         hadoop = HadoopFolder(spark, f"file:{folder}")

@@ -1,4 +1,4 @@
-"""Nothing stays behind when the driver dies, and a script ends in good order when it is told to."""
+"""Nothing stays behind when the driver dies, and a script shuts down cleanly on a signal."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""How Spark keeps the logs of queries: quickly on a local disk, as Spark or the user has it elsewhere."""
+"""How Spark writes the logs of queries: the fast way on a local disk, the way of Spark or the user elsewhere."""
 
 from types import SimpleNamespace
 

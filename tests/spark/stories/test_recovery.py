@@ -1,4 +1,4 @@
-"""What a topology on Spark survives: processes that die in every way, and nothing is lost."""
+"""A topology on Spark loses nothing when its processes die, whichever way."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Durable state on Spark: what is committed survives slots, drivers and other numbers of workers."""
+"""Durable state on Spark: commits survive crashes of slots and drivers, and other numbers of workers."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.spark.conftest import Journal
 from tests.spark.durable import CONF, EXACTLY_ONCE, BlocksOnce, Count, Replayed, acked, counting
 
 pytestmark = pytest.mark.spark
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 GUARANTEES = pytest.mark.parametrize("conf", [CONF, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
 
 
@@ -77,7 +77,7 @@ def test_killing_a_topology_commits(start, journal):
 
 
 class HangsOnce(Count):
-    """Stands still in a hook, once."""
+    """Blocks in a hook, once."""
 
     def __init__(self, journal, hook):
         super().__init__(journal)
@@ -148,7 +148,7 @@ def test_values_and_prints_of_many_megabytes_reach_the_driver(cluster, journal, 
 
 def test_what_cannot_be_read_is_refused_and_harms_nobody(cluster, journal):
     cluster.submit_topology("counting", CONF, counting(10, journal))
-    with pytest.raises(StormError, match="there is no stateful bolt 'pass'"):
+    with pytest.raises(StormError, match="the topology has no stateful bolt 'pass'"):
         cluster.read_state("counting", "pass")
     with pytest.raises(TypeError, match="unhashable"):
         cluster.read_state("counting", "count", [1])

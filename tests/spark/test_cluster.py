@@ -151,7 +151,7 @@ def test_errors_of_user_code_come_with_their_own_traceback_and_the_tuple(cluster
 
     error = cluster.topology_info("raising").components["raises"].errors[0]
     assert error.exception == "ValueError: cannot bear 0"
-    assert "test_spark_cluster.py" in error.traceback.splitlines()[1]
+    assert "test_cluster.py" in error.traceback.splitlines()[1]
     assert "number=0" in error.input
 
 

@@ -1,65 +1,19 @@
 """run_batch: a topology over DataFrames that end, its results as DataFrames, and what goes wrong with it."""
 
-import logging
-import random
 import time
 from collections import Counter
 from decimal import Decimal
 
 import pytest
 
-from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, SlotLostError, Spout, StormError, TopologyBuilder
+from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, StormError, TopologyBuilder
 from pystorm_spark.dataframe import DataFrameSink, DataFrameSpout, run_batch
 from pystorm_spark.state import StatefulBolt
-from tests.spark.components import DiesOnce
-from tests.spark.faults import FetcherKilled, SlotsKilled, put_in_fetching
+from tests.spark.sentences import TWO_SLOTS, Picky, Sentences, Split, highest, sentences, word_count
 
 pytestmark = pytest.mark.spark
 
-TWO_SLOTS = {"topology.workers": 2}
 EXACTLY_ONCE = {"topology.state.guarantee": "exactly-once", "topology.state.checkpoint.interval.ms": 100}
-WORDS = ["the", "cow", "jumped", "over", "the", "moon", "and", "the", "dish", "ran", "away", "with", "the", "spoon"]
-
-
-class Sentences(Spout):
-    outputs = ("sentence",)
-
-
-class Split(BasicBolt):
-    outputs = ("word",)
-
-    def execute(self, tup, collector):
-        for word in tup["sentence"].split():
-            collector.emit([word])
-
-
-class Count(BasicBolt):
-    outputs = ("word", "count")
-
-    def prepare(self, conf, context):
-        self.counts = Counter()
-
-    def execute(self, tup, collector):
-        self.counts[tup["word"]] += 1
-        collector.emit([tup["word"], self.counts[tup["word"]]])
-
-
-def word_count(spout=None, split=None, count=None):
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", spout or Sentences(), 2)
-    builder.set_bolt("split", split or Split(), 2).shuffle_grouping("sentences")
-    builder.set_bolt("count", count or Count(), 2).fields_grouping("split", ["word"])
-    return builder.create_topology()
-
-
-def sentences(spark, count, more=()):
-    rng = random.Random(count)
-    texts = [" ".join(rng.choices(WORDS, k=5)) for _ in range(count)] + list(more)
-    return texts, spark.createDataFrame([(text,) for text in texts], "sentence string").repartition(3)
-
-
-def highest(df):
-    return {row["word"]: row["max(count)"] for row in df.groupBy("word").max("count").collect()}
 
 
 def test_words_are_counted_as_python_counts_them(spark):
@@ -149,13 +103,6 @@ def test_two_spouts_have_an_input_each(spark):
     result = run_batch(spark, builder.create_topology(), inputs, ["split"], TWO_SLOTS)
 
     assert sorted(row.word for row in result["split"].collect()) == ["left", "right"]
-
-
-class Picky(Split):
-    def execute(self, tup, collector):
-        if "poison" in tup["sentence"]:
-            raise ValueError("it is poison")
-        super().execute(tup, collector)
 
 
 def test_rows_that_fail_are_shown(spark):
@@ -282,88 +229,6 @@ def test_a_row_that_waits_for_longer_than_the_timeout_is_counted_once(spark):
     assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
 
 
-class DiesOnText(Split):
-    def __init__(self, marker, how="kill"):
-        self.dies = DiesOnce("fatal", marker, how)
-
-    def execute(self, tup, collector):
-        if tup["sentence"] == "fatal":
-            self.dies.execute(tup, collector)
-        else:
-            super().execute(tup, collector)
-
-
-def test_a_slot_that_dies_changes_no_result(spark, tmp_path, caplog):
-    texts, df = sentences(spark, 1000, more=["fatal"])
-    split = DiesOnText(str(tmp_path / "marker"))
-
-    result = run_batch(spark, word_count(split=split), {"sentences": df}, ["count"], TWO_SLOTS)
-
-    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
-    assert (tmp_path / "marker").exists()
-    assert "begins anew" in caplog.text
-    assert not [record for record in caplog.records if record.levelno > logging.WARNING]
-
-
-class DiesAlways(Split):
-    def execute(self, tup, collector):
-        import os
-
-        os._exit(3)
-
-
-def test_a_slot_that_dies_every_time_ends_the_run_and_what_killed_it_is_named(spark):
-    _, df = sentences(spark, 2)
-    conf = {**TWO_SLOTS, "topology.slot.max.restarts": 1}
-
-    told = r"in each of 2 tries; the last time: slot \d died: .*; the last it ran was split:\d+ on Tuple\(sentence="
-    with pytest.raises(SlotLostError, match=told):
-        run_batch(spark, word_count(split=DiesAlways()), {"sentences": df}, ["count"], conf)
-
-
-@pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
-@pytest.mark.parametrize("collect", [["count"], {"count": "word string, count long"}], ids=["found", "given"])
-def test_what_dies_while_the_result_is_fetched_changes_no_result(spark, tmp_path, monkeypatch, kind, collect):
-    texts, df = sentences(spark, 100)
-    put_in_fetching(monkeypatch, kind, tmp_path / "faults")
-
-    result = run_batch(spark, word_count(), {"sentences": df}, collect, TWO_SLOTS)
-
-    assert highest(result["count"]) == Counter(word for text in texts for word in text.split())
-    assert list((tmp_path / "faults").iterdir())
-
-
-def test_a_fetching_that_dies_every_time_is_no_matter_of_types(spark, tmp_path, monkeypatch):
-    _, df = sentences(spark, 2)
-    put_in_fetching(monkeypatch, FetcherKilled, tmp_path / "faults", times=100)
-
-    with pytest.raises(
-        StormError, match=r"what 'count' has emitted cannot be fetched: .*Python worker exited"
-    ) as caught:
-        run_batch(spark, word_count(), {"sentences": df}, {"count": "word string, count long"}, TWO_SLOTS)
-
-    assert "schema" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
-def test_what_dies_while_failed_rows_are_fetched_keeps_none_from_being_shown(spark, tmp_path, monkeypatch, kind):
-    _, df = sentences(spark, 20, more=["poison"])
-    put_in_fetching(monkeypatch, kind, tmp_path / "faults")
-    conf = {**TWO_SLOTS, "topology.max.replays": 0}
-
-    with pytest.raises(StormError, match=r"(?s)1 row has failed:.*\['poison'\].*it is poison"):
-        run_batch(spark, word_count(split=Picky()), {"sentences": df}, ["count"], conf)
-
-
-def test_failed_rows_that_cannot_be_fetched_are_counted(spark, tmp_path, monkeypatch):
-    _, df = sentences(spark, 20, more=["poison"])
-    put_in_fetching(monkeypatch, FetcherKilled, tmp_path / "faults", times=100)
-    conf = {**TWO_SLOTS, "topology.max.replays": 0}
-
-    with pytest.raises(StormError, match=r"1 row has failed, and cannot be shown: .*Python worker exited"):
-        run_batch(spark, word_count(split=Picky()), {"sentences": df}, ["count"], conf)
-
-
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_an_input_that_cannot_be_read_is_named(spark, shuffled):
     df = spark.range(3).selectExpr("IF(id = 1, raise_error('out of ink'), 'a') AS sentence")
@@ -389,10 +254,10 @@ def mixed():
     return builder.create_topology()
 
 
-def test_values_that_are_of_no_type_are_an_error_that_asks_for_a_schema(spark):
+def test_values_without_a_common_type_are_an_error_that_asks_for_a_schema(spark):
     _, df = sentences(spark, 2)
 
-    with pytest.raises(StormError, match=r"what 'mixed' has emitted is no DataFrame: .*; give its schema"):
+    with pytest.raises(StormError, match=r"the output of 'mixed' cannot become a DataFrame: .*; give its schema"):
         run_batch(spark, mixed(), {"sentences": df}, ["mixed"], TWO_SLOTS)
 
 
@@ -418,14 +283,14 @@ class Emits(BasicBolt):
 @pytest.mark.parametrize(
     ("value", "collect", "told"),
     [
-        (1 << 70, ["odd"], r"is no DataFrame: .*field 'value' does not fit its column of type bigint"),
-        ("a\ud800", ["odd"], r"is no DataFrame: .*half of a surrogate pair"),
-        ({"a": 1}, {"odd": "value string"}, r"does not fit collect\['odd'\].*a string is needed"),
+        (1 << 70, ["odd"], r"cannot become a DataFrame: .*field 'value' does not fit its column of type bigint"),
+        ("a\ud800", ["odd"], r"cannot become a DataFrame: .*lone surrogate"),
+        ({"a": 1}, {"odd": "value string"}, r"does not fit collect\['odd'\].*expected a string"),
         (Decimal("12345.678"), {"odd": "value decimal(5,2)"}, r"does not fit collect\['odd'\].*too many digits"),
     ],
     ids=["huge", "surrogate", "dict as text", "decimal"],
 )
-def test_values_that_spark_would_change_without_a_word_are_an_error(spark, value, collect, told):
+def test_values_that_spark_would_silently_change_are_an_error(spark, value, collect, told):
     _, df = sentences(spark, 2)
     builder = TopologyBuilder()
     builder.set_spout("sentences", Sentences())
@@ -449,19 +314,19 @@ def test_a_streaming_dataframe_is_refused(spark):
 def test_inputs_that_do_not_fit_are_refused(spark):
     _, df = sentences(spark, 1)
     assert "spout 'sentences' has no input" in refused(spark, {})
-    assert "'sentence', which is no spout; did you mean 'sentences'?" in refused(spark, {"sentence": df})
-    assert "'split', which is no spout" in refused(spark, {"sentences": df, "split": df})
+    assert "'sentence', which is not a spout; did you mean 'sentences'?" in refused(spark, {"sentence": df})
+    assert "'split', which is not a spout" in refused(spark, {"sentences": df, "split": df})
     assert "inputs['sentences'] must be a DataFrame, got [1]" in refused(spark, {"sentences": [1]})
     assert "inputs must be a mapping" in refused(spark, df)
     renamed = df.withColumnRenamed("sentence", "sentense")
-    assert "declares the field 'sentence', which its DataFrame does not have; did you mean 'sentense'?" in refused(
+    assert "declares the field 'sentence', but its DataFrame has no such column; did you mean 'sentense'?" in refused(
         spark, {"sentences": renamed}
     )
 
 
 def test_what_cannot_be_collected_is_refused(spark):
     _, df = sentences(spark, 1)
-    assert "'cuont', which is no component; did you mean 'count'?" in refused(spark, {"sentences": df}, ["cuont"])
+    assert "'cuont', which is not a component; did you mean 'count'?" in refused(spark, {"sentences": df}, ["cuont"])
     assert "collect must be names of components" in refused(spark, {"sentences": df}, 5)
     assert "has the columns ['word'], but 'count' emits ['word', 'count']" in refused(
         spark, {"sentences": df}, {"count": "word string"}
