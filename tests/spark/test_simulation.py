@@ -183,7 +183,7 @@ def test_jobs_that_fail_for_long_end_the_topology():
 
     simulation.run()
 
-    assert isinstance(simulation.driver.error, JobError)
+    assert isinstance(simulation.driver.state.error, JobError)
     assert 60 < simulation.now < 300
 
 
@@ -246,7 +246,7 @@ def test_a_slot_may_come_to_grief_at_every_point_of_a_commit(point, guarantee):
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-@pytest.mark.parametrize("point", ["resting", "marking", "preparing", "committing"])
+@pytest.mark.parametrize("point", ["quiescing", "marking", "preparing", "committing"])
 def test_spouts_may_emit_when_they_are_told_to_rest_or_to_go_on_in_the_middle_of_a_commit(point, guarantee):
     for nth, secs in product(range(3), (0.0, 0.003, 0.01, 0.02)):
         faults = (Fault("rest", point, 1, nth, secs),)

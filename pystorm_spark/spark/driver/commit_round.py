@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from pystorm_spark.errors import CheckpointError
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.questions import Questions
+from pystorm_spark.spark.protocol.messages import Answer, Asking, Commit, Mark, Prepare, Quiesce
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ class Keeper(Protocol):
         """Raise a `CheckpointError` while no commit can be begun."""
         ...
 
-    def make_commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
+    def make_commit(self, txid: int, answers: Mapping[int, Answer]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if a slot is lost."""
         ...
 
@@ -42,33 +41,6 @@ class Keeper(Protocol):
         ...
 
 
-@dataclass
-class Question:
-    """What slots were told to do, and which of them have done it.
-
-    Listening threads add replies while the driver's loop looks who has not replied: nothing here is iterated that
-    another thread changes.
-    """
-
-    asked: frozenset[SlotLink]
-    kind: str = ""
-    until: float = math.inf  # when a slot that has not answered is given up, if others cannot go on without it
-    replies: dict[int, dict[str, Any]] = field(default_factory=dict)  # {slot: what it answered}
-
-    def is_answered(self) -> bool:
-        """Whether every slot that is still there has answered."""
-        return not self.open_slots()
-
-    def open_slots(self) -> list[int]:
-        return sorted(link.slot for link in self.unanswered() if link.state == "ready")
-
-    def unanswered(self) -> Iterator[SlotLink]:
-        return (link for link in self.asked if link.slot not in self.replies)
-
-
-Ask = Callable[..., Question]
-
-
 class CommitRound:
     """One commit.
 
@@ -77,16 +49,22 @@ class CommitRound:
     exactly-once, and as far as that does not take long in the last commit of all.
     """
 
-    def __init__(self, ask: Ask, keeper: Keeper, slots: int, drains: bool) -> None:
-        self._ask = ask
+    def __init__(self, questions: Questions, keeper: Keeper, slots: int, drains: bool) -> None:
+        self._questions = questions
         self._slots = slots
         self._keeper = keeper
         self.txid = keeper.txid + 1
         self.failure: str | None = None  # what user code raised
         self.is_made = False
-        self.is_resting = drains  # waits until nothing is in flight
-        self._steps = iter(("rest", "mark", "prepare") if drains else ("mark", "prepare"))
-        self._question = self._ask(next(self._steps), txid=self.txid)
+        self.is_quiescing = drains  # waits until nothing is in flight
+        self._steps = self._steps_of(drains)
+        self._question = questions.ask(next(self._steps))
+
+    def _steps_of(self, drains: bool) -> Iterator[Asking]:
+        if drains:
+            yield Quiesce(self.txid)
+        yield Mark(self.txid)
+        yield Prepare(self.txid)
 
     def is_answered(self) -> bool:
         """Whether there is a next step to be made."""
@@ -96,11 +74,11 @@ class CommitRound:
         """Make the next step if all slots have made the last one; whether the round has come to its end."""
         if not self._question.is_answered():
             return False
-        if self.is_made or len(self._question.replies) < self._slots:  # or a slot is gone, and with it this commit
+        if self.is_made or len(self._question.answers) < self._slots:  # or a slot is gone, and with it this commit
             return True
-        failed = [reply["failed"] for reply in self._question.replies.values() if "failed" in reply]
-        if failed:
-            self.failure = failed[0]
+        failures = self._question.failures()
+        if failures:
+            self.failure = failures[0]
             return True
         return not (self.take_next_step() or self._make())
 
@@ -108,24 +86,24 @@ class CommitRound:
         """Kill the slots that keep the commit waiting for too long; user code is not what holds them up."""
         question = self._question
         if now >= question.until:
-            for link in question.unanswered():
+            for link in question.silent():
                 if link.state == "ready":
                     link.reason = f"it has not answered {question.kind!r} of commit {self.txid} in time"
                     link.kill()
 
     def take_next_step(self) -> bool:
         """Ask for the next step, whether the last one has been made or not; False if there is none."""
-        self.is_resting = False
+        self.is_quiescing = False
         step = next(self._steps, None)
         if step is not None:
-            self._question = self._ask(step, txid=self.txid)
+            self._question = self._questions.ask(step)
         return step is not None
 
     def _make(self) -> bool:
         try:
-            self.is_made = self._keeper.make_commit(self.txid, self._question.replies)
+            self.is_made = self._keeper.make_commit(self.txid, self._question.answers)
         except CheckpointError as exc:
             log.error("the commit %d is not made, and will be tried again: %s", self.txid, exc)
         if self.is_made:
-            self._question = self._ask("commit", txid=self.txid)
+            self._question = self._questions.ask(Commit(self.txid))
         return self.is_made

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from typing import Any
 
+from pystorm_spark.spark.protocol.messages import Lease
 from pystorm_spark.spark.protocol.wire import Connection, WireError, pack
 
 MOST_WAITING = 16 << 20  # bytes that a slot has not taken; a slot that reads is never so far behind
@@ -33,15 +34,15 @@ class Outgoing:
         self._thread = threading.Thread(target=self._write, name=name, daemon=True)
         self._thread.start()
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Have `message` sent; a `WireError` if it is known that it cannot be."""
-        data = pack(message)
+    def send(self, plain: dict[str, Any]) -> None:
+        """Have a message sent, given as `Message.to_plain` makes it; a `WireError` if it is known that it cannot be."""
+        data = pack(plain)
         with self._changed:
             if self._closed:
                 raise WireError("the connection has ended")
             if self._waiting_bytes >= MOST_WAITING:
                 raise OverfullError(f"it has not read {self._waiting_bytes:,} bytes of what it was told")
-            if message["kind"] != "lease":
+            if plain["kind"] != Lease.kind:
                 self._put(data)
             else:
                 if self._lease is None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.errors import reason, translated
 from pystorm_spark.spark.rows.fetching import fetched
 from pystorm_spark.spark.slot.keeping_bolt import WritingBolt

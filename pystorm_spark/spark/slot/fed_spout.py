@@ -21,6 +21,7 @@ from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows, RowId
 from pystorm_spark.runtime.durable.uncommitted import BLAMELESS
 from pystorm_spark.runtime.spout_collector import emit_numbered
+from pystorm_spark.spark.protocol.messages import Message, Settled
 from pystorm_spark.spark.slot.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.component import Conf
@@ -63,11 +64,13 @@ class FedSpout(BatchSpout):
 
     def __init__(self, outputs: Any) -> None:
         self.outputs = outputs
-        self._tell: Callable[..., None] | None = None
+        self._tell: Callable[[Message], None] | None = None
 
     # The slot's process.
 
-    def connect(self, tell: Callable[..., None], forget_pending: Callable[[], None], committed: CommittedRows) -> None:
+    def connect(
+        self, tell: Callable[[Message], None], forget_pending: Callable[[], None], committed: CommittedRows
+    ) -> None:
         """There is a driver that feeds this task; `tell` sends it a message."""
         self._tell = tell
         self._forget_pending = forget_pending
@@ -223,7 +226,7 @@ class FedSpout(BatchSpout):
         if not self._left:
             self._released = []
             assert self._tell is not None
-            self._tell("settled", task=self._task, round=self._released_round, dead=self._dead.count)
+            self._tell(Settled(self._task, self._released_round, self._dead.count))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"outputs": self.outputs, "_tell": None}

@@ -1,6 +1,6 @@
 """Internal. The slot process: holds task instances and runs them all the time, beside an executor.
 
-What it does with messages and turns is in `slot_actor`; here are its threads, its sockets and its exits. The main
+What it does with messages and turns is in `actor`; here are its threads, its sockets and its exits. The main
 thread turns the slot, until a bolt holds it up and another one does: see `relief`. One thread for each connection of a
 Spark task answers exchanges from the slot's inbox and outbox, so that a bolt that blocks delays nobody else's exchange.
 One thread listens to the driver. One beats, and ends the process when user code hangs. One ends it when the driver or
@@ -28,6 +28,15 @@ from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import SlotCrash
+from pystorm_spark.spark.protocol.messages import (
+    DRIVER_TO_SLOT,
+    TO_SLOT_FIRST,
+    Assignment,
+    Crashed,
+    Hello,
+    Hung,
+    Message,
+)
 from pystorm_spark.spark.protocol.process import ProcessId
 from pystorm_spark.spark.protocol.slot_errors import pack_error
 from pystorm_spark.spark.protocol.versions import versions
@@ -71,10 +80,10 @@ class SlotProcess:
 
     # What the slot needs of its process.
 
-    def tell(self, kind: str, **content: Any) -> None:
+    def tell(self, message: Message) -> None:
         """Send a message to the driver, which may wait for it to read; without one there is nothing left to do."""
         try:
-            self._words.send({"kind": kind, **content})
+            self._words.send(message)
         except WireError:
             self.orphaned()
 
@@ -104,10 +113,10 @@ class SlotProcess:
 
     def run(self) -> None:
         """From the hello to the end; what the process exits with is told to the driver first."""
-        self.tell("hello", slot=self.number, pid=os.getpid(), versions=versions())
-        assignment = self._receive()
-        if assignment["kind"] != "assignment":
-            return
+        self.tell(Hello(self.number, os.getpid(), versions()))
+        assignment = TO_SLOT_FIRST.read(self._receive())
+        if not isinstance(assignment, Assignment):
+            return  # the driver has refused it
         self._actor.begin(assignment)
         self._start_thread(self._hear)
         self._start_thread(self._keep_watch)
@@ -117,7 +126,7 @@ class SlotProcess:
         server, address = listen(self._folder, self._host, self._leftovers.socket_name)
         answering = Answering(self._actor, self._actor.exchanges, self._actor.rows, self._token)
         threading.Thread(target=answering.serve, args=(server, address), daemon=True).start()
-        if not self._actor.start(assignment["open"]):
+        if not self._actor.start(assignment.opens):
             return
         self._actor.be_ready(address)
         try:
@@ -134,12 +143,11 @@ class SlotProcess:
         except WireError:
             self.orphaned()  # the driver is gone, or has given up this slot meanwhile
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> Any:
         try:
-            message: dict[str, Any] = self._control.receive()
+            return self._control.receive()
         except WireError:
             self.orphaned()
-        return message
 
     def _start_thread(self, run: Callable[[], None]) -> None:
         threading.Thread(target=self._guarded, args=(run,), daemon=True).start()
@@ -154,7 +162,7 @@ class SlotProcess:
     def _hear(self) -> None:
         """Receive the driver's messages until it is gone."""
         while True:
-            self._actor.handle(self._receive())
+            self._actor.handle(DRIVER_TO_SLOT.read(self._receive()))
 
     def _keep_watch(self) -> None:
         """End the process when the driver or the executor is gone. It tells nothing: a driver may stand still."""
@@ -182,7 +190,7 @@ class SlotProcess:
             reason, cause = str(exc), exc.cause
         else:
             reason, cause = "".join(traceback.format_exception(exc)).strip(), exc
-        self.tell("crashed", reason=reason, cause=pack_error(cause), **self._actor.stats())
+        self.tell(Crashed(**self._actor.standing(), reason=reason, cause=pack_error(cause)))
         os._exit(CRASHED)
 
     def hung(self, secs: float, thread: int) -> NoReturn:
@@ -197,7 +205,7 @@ class SlotProcess:
                 )
             )
         else:
-            self.tell("hung", secs=secs, stacks=all_stacks(), where=self.where(thread), **actor.stats())
+            self.tell(Hung(**actor.standing(), secs=secs, stacks=all_stacks(), where=self.where(thread)))
         os._exit(HUNG)
 
     def orphaned(self) -> NoReturn:

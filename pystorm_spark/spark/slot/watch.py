@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from pystorm_spark.clock import Clock
+from pystorm_spark.spark.protocol.messages import Beat, Stats
 from pystorm_spark.spark.slot.actor import SlotActor
 
 BEAT_SECS = 0.5  # between two looks
-LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
+LEASE_TIMEOUT_SECS = 8.0  # without a word from the driver a slot ends itself
 
 
 class Endings(Protocol):
@@ -36,7 +37,7 @@ class SlotWatch:
         self._endings = endings
         self._now = clock.monotonic
         self._longest_call = longest_call
-        self._told: Any = None
+        self._told: Stats | None = None
         self._heard_at = actor.heard_at
         self._silent_beats = 0
 
@@ -48,7 +49,7 @@ class SlotWatch:
         heard_at = self._actor.heard_at
         self._silent_beats = self._silent_beats + 1 if heard_at == self._heard_at else 0
         self._heard_at = heard_at
-        if self._silent_beats * BEAT_SECS > LEASE_SECS:
+        if self._silent_beats * BEAT_SECS > LEASE_TIMEOUT_SECS:
             self._endings.orphaned()
 
     def beat(self) -> None:
@@ -58,9 +59,9 @@ class SlotWatch:
             self._endings.hung(self._now() - call[1], call[0])
         # What was told of a full inbox holds spouts back until it is taken back, also where nothing else has changed.
         has_told_full, self._actor.has_told_full = self._actor.has_told_full, False
-        stats = self._actor.stats() if self._actor.is_loaded else None
+        stats = self._actor.stats(asked=None) if self._actor.is_loaded else None
         if stats is not None and (has_told_full or stats != self._told):
             self._told = stats
-            self._actor.tell("stats", asked=None, **stats)
+            self._actor.tell(stats)
         else:
-            self._actor.tell("beat")
+            self._actor.tell(Beat())

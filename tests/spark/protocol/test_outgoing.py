@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.protocol import outgoing
+from pystorm_spark.spark.protocol.messages import Print
 from pystorm_spark.spark.protocol.outgoing import Outgoing, OverfullError
 from pystorm_spark.spark.protocol.wire import Connection, WireError
 from tests.spark.components import wait_until
@@ -78,7 +79,7 @@ def test_a_slot_that_reads_too_little_is_let_go_of(ends, monkeypatch):
     link = SlotLink(0, 0, ours, is_near=False)
 
     for _ in range(3):
-        link.tell(**MUCH)
+        link.tell(Print(20, "x" * (4 << 20), "bolt:3"))
 
     assert "has not read" in link.reason
     with pytest.raises(WireError):

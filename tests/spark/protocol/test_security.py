@@ -43,7 +43,7 @@ def running(request, cluster, journal, monkeypatch):
 
 def sockets(handle):
     """Where the driver listens, and where slots do."""
-    return [handle.run._control.address, *(link.address for link in handle.run.driver.slots.values())]
+    return [handle.run._control.address, *(link.address for link in handle.run.driver.slots.there())]
 
 
 def say(address, data):
@@ -92,9 +92,11 @@ NONSENSE = [
     {"kind": "hello", "slot": 99, "pid": 1, "versions": {}},
     {"kind": "hello", "slot": "x", "pid": 1, "versions": {}},
     {"kind": "hello", "slot": 0, "pid": 1, "versions": 7},
-    {"kind": "file", "slot": 0, "operation": "read", "arguments": ["a.part"]},
-    [1, 1, 0, 0.0, False, [b"\xc1"]],
-    ["epoch", "job", 0, 0.0, False, []],
+    {"kind": "file_request", "slot": 0, "operation": "read", "arguments": ["a.part"]},
+    {"kind": "file_request", "slot": 0, "operation": "read"},
+    {"kind": "exchange", "epoch": 1, "job": 1, "number": 0, "is_last": False, "parcels": [b"\xc1"]},
+    {"kind": "exchange", "epoch": "epoch", "job": "job", "number": 0, "is_last": False, "parcels": []},
+    {"kind": "exchange", "epoch": 1, "job": 1, "number": 0, "is_last": False, "parcels": [], "more": 1},
 ]
 
 

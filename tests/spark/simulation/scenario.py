@@ -25,7 +25,7 @@ CRASH_POINTS = (
 )
 # The same, where there is state.
 COMMIT_POINTS = (
-    "resting",  # until nothing is in flight
+    "quiescing",  # until nothing is in flight
     "marking",
     "marked",
     "preparing",
