@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from pyspark import RDD
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame as DataFrame
+from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pystorm_spark.cluster.checks import check_submission

@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import shutil
-import sys
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -28,7 +27,7 @@ from pystorm_spark.spark.driver.control import Control
 from pystorm_spark.spark.driver.engine import Limits
 from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.driver.loop import Driver
-from pystorm_spark.spark.driver.placing import Launch, Pins, await_executors, home, log_level, place
+from pystorm_spark.spark.driver.placing import Launch, Pins, await_executors, launch_of, place
 from pystorm_spark.spark.driver.reception import Reception
 from pystorm_spark.spark.errors import translated
 from pystorm_spark.spark.exchange.chain import Chains
@@ -44,7 +43,7 @@ from pystorm_spark.spark.protocol.messages import (
     Stats,
     Stop,
 )
-from pystorm_spark.spark.protocol.process import ProcessId, process_id
+from pystorm_spark.spark.protocol.process import ProcessId
 from pystorm_spark.spark.protocol.slot_errors import unpack_error
 from pystorm_spark.spark.protocol.versions import check_versions, versions
 from pystorm_spark.spark.protocol.wire import Connection, private_folder
@@ -122,25 +121,9 @@ class Run:
 
     def _launch_from(self, parent: Path) -> Launch:
         """What a slot's process is started with."""
-        return Launch(
-            self._control.address,
-            self._control.token,
-            str(self._folder) if self._folder else None,
-            process_id(os.getpid()),
-            home(),
-            str(parent),
-            tuple(path or str(Path.cwd()) for path in sys.path),
-            str(Path.cwd()),
-            self._environ(),
-            log_level(),
-        )
-
-    def _environ(self) -> dict[str, str]:
-        """What slots have beside the environment of their executor.
-
-        On one machine it is the driver's. That may hold secrets, so it goes to no other machine.
-        """
-        return {**(os.environ if self._folder else {}), **(self._plan.conf["topology.environment"] or {})}
+        # On one machine it has the driver's environment, too. That may hold secrets, so it goes to no other machine.
+        environ = {**(os.environ if self._folder else {}), **(self._plan.conf["topology.environment"] or {})}
+        return launch_of(self._control.address, self.token, self._folder, parent, environ)
 
     # What the driver's loop needs.
 
@@ -296,7 +279,8 @@ class Run:
 
 def pickled(plan: Plan) -> bytes:
     """The plan as slots get it."""
-    return cloudpickle.dumps((cloudpickle.dumps(plan), pickle_components(plan), execute_timeout(plan)))
+    found: bytes = cloudpickle.dumps((cloudpickle.dumps(plan), pickle_components(plan), execute_timeout(plan)))
+    return found
 
 
 def execute_timeout(plan: Plan) -> float:

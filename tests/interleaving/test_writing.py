@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pystorm_spark.spark.protocol import writer as writer_module
 from pystorm_spark.spark.protocol.messages import Log
-from pystorm_spark.spark.protocol.writer import OVERHEAD, Writer
+from pystorm_spark.spark.protocol.writer import LINE_OVERHEAD_BYTES, Writer
 from pystorm_spark.spark.slot import output as output_module
 from pystorm_spark.spark.slot.output import PrintsToDriver, Words
 from tests.interleaving.scheduler import HandOver, Scheduler, Threading
@@ -41,7 +41,7 @@ class Writing:
         with monkeypatch.context() as patch:
             patch.setattr(writer_module, "threading", Threading(self.scheduler))
             patch.setattr(writer_module, "atexit", SimpleNamespace(register=lambda call: None))
-            patch.setattr(writer_module, "MOST_WAITING", self.room * (OVERHEAD + 2))
+            patch.setattr(writer_module, "MOST_UNWRITTEN_BYTES", self.room * (LINE_OVERHEAD_BYTES + 2))
             self.writer = Writer("writing", self.write)
             self.scheduler.run(a=lambda: self.put("a"), b=lambda: self.put("b"), closing=self.close)
         self.check()

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 START = 'import sys; "" in sys.path[:1] and sys.path.pop(0); from pystorm_spark.spark.slot.process import main; main()'
 Started = tuple[int, "ProcessId | None"]  # a slot, and its process where that is on the driver's machine
 _SECRET_FREE = ("-c", START)  # what shows in a list of processes
-TRIES = 3  # of a placing job; where the driver is the executor Spark itself gives a task only one
+PLACING_TRIES = 3  # of a placing job; where the driver is the executor Spark itself gives a task only one
 LOST_WORKER = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
@@ -83,6 +84,22 @@ class Launch:
         return slot, process_id(pid) if at_home else None
 
 
+def launch_of(control: Address, token: bytes, folder: Path | None, files: Path, environ: dict[str, str]) -> Launch:
+    """How to start slots from this process, the driver's."""
+    return Launch(
+        control,
+        token,
+        str(folder) if folder else None,
+        process_id(os.getpid()),
+        home(),
+        str(files),
+        tuple(path or str(Path.cwd()) for path in sys.path),
+        str(Path.cwd()),
+        environ,
+        log_level(),
+    )
+
+
 def place(
     sc: SparkContext, launch: Launch, slots: Sequence[int], first: int
 ) -> tuple[dict[int, ProcessId], RDD[Started] | None]:
@@ -91,7 +108,7 @@ def place(
     They are spread over the executors, beginning with the one that `first` stands for. The RDD that is returned keeps a
     block in each executor that has got a slot: dynamic allocation does not take it for idle, until it is unpersisted.
     """
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(PLACING_TRIES)):
         try:
             with translated(f"Spark could not start slots {list(slots)}", SparkError):
                 return _placed(sc, launch, slots, first)
@@ -177,7 +194,7 @@ def await_executors(sc: SparkContext, wanted: int) -> None:
 def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]:
     """The slots as an RDD, one partition each, that Spark's scheduler computes where they are wanted if it can."""
     jvm: Any = sc._jvm
-    pickled = CPickleSerializer()
+    pickled: Any = CPickleSerializer()  # whose methods have no types
     places = [
         jvm.scala.Tuple2(bytearray(pickled.dumps(slot)), jvm.PythonUtils.toSeq([place])) for slot, place in wanted
     ]

@@ -28,7 +28,8 @@ class WholeInput(NoOpSerializer):
     """
 
     def load_stream(self, stream: IO[bytes]) -> Iterator[bytes]:
-        while (length := read_int(stream)) != SpecialLengths.END_OF_DATA_SECTION:
+        read_length: Any = read_int  # pyspark gives it no types
+        while (length := read_length(stream)) != SpecialLengths.END_OF_DATA_SECTION:
             parcel = stream.read(length)
             if len(parcel) < length:
                 raise EOFError(f"{len(parcel)} bytes have come of a parcel of {length}")
@@ -108,7 +109,7 @@ def forget_shuffles(chain: RDD[Any]) -> None:
 
 def _shuffled(keyed: RDD[Any], jvm: Any, partitioner: Any, serializer: Any) -> RDD[Any]:
     """What `RDD.partitionBy` does, for parcels that are bytes already: nothing is pickled."""
-    keyed._bypass_serializer = True  # type: ignore[attr-defined]
+    keyed._bypass_serializer = True  # type: ignore[attr-defined]  # which only pyspark's own RDDs declare
     moved = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD().partitionBy(partitioner)
     moved.rdd().setSerializer(serializer)
     return RDD(jvm.PythonRDD.valueOfPair(moved), keyed.context, WholeInput())

@@ -9,8 +9,8 @@ from typing import Any
 from pystorm_spark.spark.protocol.messages import Lease
 from pystorm_spark.spark.protocol.wire import Connection, WireError, pack
 
-MOST_WAITING = 16 << 20  # bytes that a slot has not taken; a slot that reads is never so far behind
-OVERHEAD = 128  # bytes of memory that a message takes beside its own
+MOST_UNSENT_BYTES = 16 << 20  # bytes that a slot has not taken; a slot that reads is never so far behind
+MESSAGE_OVERHEAD_BYTES = 128  # bytes of memory that a message takes beside its own
 LEASE = b""  # stands for the newest lease; no message is empty
 
 
@@ -40,7 +40,7 @@ class Outgoing:
         with self._changed:
             if self._closed:
                 raise WireError("the connection has ended")
-            if self._waiting_bytes >= MOST_WAITING:
+            if self._waiting_bytes >= MOST_UNSENT_BYTES:
                 raise OverfullError(f"it has not read {self._waiting_bytes:,} bytes of what it was told")
             if plain["kind"] != Lease.kind:
                 self._put(data)
@@ -52,7 +52,7 @@ class Outgoing:
 
     def _put(self, data: bytes) -> None:
         self._waiting.append(data)
-        self._waiting_bytes += len(data) + OVERHEAD
+        self._waiting_bytes += len(data) + MESSAGE_OVERHEAD_BYTES
 
     def receive(self) -> Any:
         return self._connection.receive()
@@ -80,7 +80,7 @@ class Outgoing:
             if self._closed:
                 return None
             data = self._waiting.popleft()
-            self._waiting_bytes -= len(data) + OVERHEAD
+            self._waiting_bytes -= len(data) + MESSAGE_OVERHEAD_BYTES
             if data == LEASE:
                 assert self._lease is not None
                 data, self._lease = self._lease, None

@@ -30,13 +30,13 @@ from pystorm_spark.errors import StormError
 if TYPE_CHECKING:
     from pystorm_spark.spark.protocol.encrypted import Encrypted
 
-LENGTH = struct.Struct("<Q")
+LENGTH_PREFIX = struct.Struct("<Q")
 NONCE_BYTES = 32
 PROOF_BYTES = 32
 CLIENT, SERVER = b"pystorm-spark client", b"pystorm-spark server"  # who proves something
-HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
+HANDSHAKE_TIMEOUT_SECS = 10.0  # for a whole hello, however slowly it comes
 MOST_STRANGERS = 32  # that may be at their hello at once
-QUIET_SECS = 60.0  # between two words about connections that were refused
+REFUSAL_LOG_SECS = 60.0  # between two words about connections that were refused
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}  # pass by themselves
 MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
 FOLDER_PREFIX = "pystorm-"
@@ -75,15 +75,15 @@ class Connection:
         """Send a message that `pack` has made."""
         try:
             if len(data) < 1 << 16:
-                self._sock.sendall(LENGTH.pack(len(data)) + data)
+                self._sock.sendall(LENGTH_PREFIX.pack(len(data)) + data)
             else:
-                self._sock.sendall(LENGTH.pack(len(data)))
+                self._sock.sendall(LENGTH_PREFIX.pack(len(data)))
                 self._sock.sendall(data)
         except OSError as exc:
             raise WireError(f"the connection broke while sending: {exc}") from exc
 
     def receive(self, limit: int = MAX_MESSAGE) -> Any:
-        (length,) = LENGTH.unpack(_read(self._sock, LENGTH.size))
+        (length,) = LENGTH_PREFIX.unpack(_read(self._sock, LENGTH_PREFIX.size))
         if length > limit:
             raise WireError(f"a message of {length} bytes is announced, but at most {limit} are allowed here")
         try:
@@ -125,7 +125,7 @@ def listen(folder: Path | None, host: str, name: str, known_as: str = "") -> tup
     return server, Address(path)
 
 
-def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Connection:
+def connect(address: Address, token: bytes, timeout: float = HANDSHAKE_TIMEOUT_SECS) -> Connection:
     """An authenticated connection to the server at `address`."""
     until = time.monotonic() + timeout
     try:
@@ -179,9 +179,9 @@ def _connected(path: str, until: float) -> socket.socket:
 
 def accept(sock: socket.socket, address: Address, token: bytes) -> Connection:
     """The connection of a client that has just come to `address`, once it has shown that it knows `token`."""
-    until = time.monotonic() + HELLO_SECS
+    until = time.monotonic() + HANDSHAKE_TIMEOUT_SECS
     try:
-        sock.settimeout(HELLO_SECS)
+        sock.settimeout(HANDSHAKE_TIMEOUT_SECS)
         if sock.family == socket.AF_UNIX:
             _check_peer(sock)
         channel = _channel(sock, token, until, is_server=True)
@@ -196,8 +196,8 @@ def accept(sock: socket.socket, address: Address, token: bytes) -> Connection:
 class Door:
     """Lets in who knows the token: accepts connections and serves each in a thread of its own.
 
-    Strangers cost little. Each has `HELLO_SECS` for its hello; where too many are at it, the one that has taken longest
-    is turned away; and what becomes of them is told now and then, not each time.
+    Clients that have not shown the token cost little. Each has `HANDSHAKE_TIMEOUT_SECS` for its handshake. When too
+    many are at it, the one that has taken longest is closed. Refusals are logged now and then, not each time.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class Door:
             now = time.monotonic()
             if now < self._quiet_until:
                 return
-            self._quiet_until = now + QUIET_SECS
+            self._quiet_until = now + REFUSAL_LOG_SECS
             untold, self._untold = self._untold, 0
         others = f" (and {untold - 1} others before it)" if untold > 1 else ""
         self._tell(f"a connection was refused: {why}{others}")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING = 32 << 20  # bytes of lines that wait to be written
-OVERHEAD = 256  # bytes of memory that a line takes beside its text
+MOST_UNWRITTEN_BYTES = 32 << 20  # bytes of lines that wait to be written
+LINE_OVERHEAD_BYTES = 256  # bytes of memory that a line takes beside its text
 
 
 class Writer:
@@ -63,11 +63,11 @@ class Writer:
 
     def _has_room(self) -> bool:
         # Once lines were dropped there is much room before others are taken: not one for each that is written.
-        return self._waiting_bytes < (MOST_WAITING // 2 if self._dropped else MOST_WAITING)
+        return self._waiting_bytes < (MOST_UNWRITTEN_BYTES // 2 if self._dropped else MOST_UNWRITTEN_BYTES)
 
     def _append(self, level: int, text: str, stands_for: int = 1) -> None:
         self._lines.append((level, text, stands_for))
-        self._waiting_bytes += len(text) + OVERHEAD
+        self._waiting_bytes += len(text) + LINE_OVERHEAD_BYTES
 
     def _append_dropped(self) -> None:
         if self._dropped:
@@ -88,7 +88,7 @@ class Writer:
                 log.debug("a line of a slot cannot be written", exc_info=True)
             with self._changed:
                 self._lines.popleft()
-                self._waiting_bytes -= len(text) + OVERHEAD
+                self._waiting_bytes -= len(text) + LINE_OVERHEAD_BYTES
                 if not self._lines:
                     self._append_dropped()
                 self._changed.notify_all()

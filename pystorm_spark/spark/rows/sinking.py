@@ -63,7 +63,7 @@ class Sinks:
 
     def _note_begun(self, txid: int, due: set[str]) -> None:
         """Store which sinks may have written a batch, so that it is known after a crash."""
-        if due and (txid, due) != self._begun:
+        if due and (txid, frozenset(due)) != self._begun:
             try:
                 self._place.write_text(NOTE, json.dumps({"commit": txid, "sinks": sorted(due)}))
             except OSError as exc:

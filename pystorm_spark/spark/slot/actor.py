@@ -58,7 +58,7 @@ from pystorm_spark.spark.slot.relief import Relief
 from pystorm_spark.spark.slot.rows import RowTasks
 from pystorm_spark.spark.slot.state import Background, SlotState
 
-LONGEST_REST_SECS = 0.02
+LONGEST_POLL_WAIT_SECS = 0.02
 LONGEST_IDLE_SECS = 0.25
 
 Handler = Callable[[Any, Any], None]
@@ -355,7 +355,7 @@ class SlotActor:
         secs = LONGEST_IDLE_SECS
         if slot.active and slot.spouts:
             wait_secs = slot.plan.conf["topology.sleep.spout.wait.strategy.time.ms"] / 1000
-            secs = max(wait_secs, min(wait_secs * 2 ** min(idle_turns // 32, 6), LONGEST_REST_SECS))
+            secs = max(wait_secs, min(wait_secs * 2 ** min(idle_turns // 32, 6), LONGEST_POLL_WAIT_SECS))
         return float(min(secs, max(0.0, slot.next_due() - self._now())))
 
     # Exchanges.

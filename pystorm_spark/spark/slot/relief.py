@@ -20,7 +20,7 @@ from pystorm_spark.runtime.slot import Slot
 
 log = logging.getLogger(__name__)
 
-LOOK_SECS = 0.05
+RELIEF_POLL_SECS = 0.05
 QUICK_SECS = 10.0  # without a slow `execute`, after which a bolt goes back to the others
 IDLE_SECS = 0.25
 

@@ -25,8 +25,8 @@ def note_starters(where: Callable[[], str]) -> None:
     def noting_submit(self: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **how: Any) -> Any:
         return submit(self, _run_for, where(), call, *args, **how)
 
-    threading.Thread.start = noting_start  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = noting_submit  # type: ignore
+    threading.Thread.start = noting_start  # type: ignore[method-assign]  # to know who starts a thread
+    ThreadPoolExecutor.submit = noting_submit  # type: ignore[method-assign, assignment]  # the same
 
 
 def starter() -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import get_ident
 
 from pystorm_spark.runtime.bolt_task import BoltTask, Relieved
-from pystorm_spark.spark.slot.relief import LOOK_SECS, Relief
+from pystorm_spark.spark.slot.relief import RELIEF_POLL_SECS, Relief
 
 
 class Turners:
@@ -63,7 +63,7 @@ class Turners:
     def _relieve(self, relief: Relief) -> None:
         """Wait until the thread that turns the slot is held up, and turn it in its place."""
         while not relief.take_over():
-            if self._stopping.wait(LOOK_SECS):
+            if self._stopping.wait(RELIEF_POLL_SECS):
                 return
         self._took_over.append(threading.current_thread())
         try:

@@ -51,10 +51,12 @@ class HandedFiles:
             return b"".join(pieces)
 
     def size(self, name: str) -> int:
-        return self._ask("size", name)
+        size: int = self._ask("size", name)
+        return size
 
     def names(self) -> list[str]:
-        return self._ask("names")
+        names: list[str] = self._ask("names")
+        return names
 
     def remove(self, name: str) -> None:
         self._ask("remove", name)

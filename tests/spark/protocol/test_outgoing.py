@@ -65,7 +65,7 @@ def test_a_lease_never_overtakes_what_was_said_before_it(ends):
 
 
 def test_no_more_is_kept_than_the_limit(ends, monkeypatch):
-    monkeypatch.setattr(outgoing, "MOST_WAITING", 8 << 20)
+    monkeypatch.setattr(outgoing, "MOST_UNSENT_BYTES", 8 << 20)
     ours, _ = ends
 
     with pytest.raises(OverfullError, match="has not read"):
@@ -74,7 +74,7 @@ def test_no_more_is_kept_than_the_limit(ends, monkeypatch):
 
 
 def test_a_slot_that_reads_too_little_is_let_go_of(ends, monkeypatch):
-    monkeypatch.setattr(outgoing, "MOST_WAITING", 1 << 20)
+    monkeypatch.setattr(outgoing, "MOST_UNSENT_BYTES", 1 << 20)
     ours, theirs = ends
     link = SlotLink(0, 0, ours, is_near=False)
 

@@ -15,7 +15,7 @@ import pytest
 
 from pystorm_spark.spark import run
 from pystorm_spark.spark.protocol.certificate import certificate_of
-from pystorm_spark.spark.protocol.wire import LENGTH, WireError, connect
+from pystorm_spark.spark.protocol.wire import LENGTH_PREFIX, WireError, connect
 from tests.spark.components import Numbers, Sum, Twice, wait_until
 from tests.spark.processes import slot_processes
 
@@ -72,8 +72,8 @@ def test_garbage_on_every_socket_does_no_harm(running, journal, caplog):
     for address in sockets(running):
         for length in (0, 1, 31, 32, 33, 64, 10_000):
             say(address, chance.randbytes(length))
-        say(address, LENGTH.pack(1 << 62))
-        say(address, LENGTH.pack((4 << 30) - 1) + bytes(1 << 20))
+        say(address, LENGTH_PREFIX.pack(1 << 62))
+        say(address, LENGTH_PREFIX.pack((4 << 30) - 1) + bytes(1 << 20))
         say(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 
     goes_on(journal)
