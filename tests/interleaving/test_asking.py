@@ -20,7 +20,7 @@ def deactivated(schedule, monkeypatch):
     def change():
         town.driver.questions.set_active(True)
         town.driver.questions.set_active(False)
-        town.rests = True
+        town.is_deactivated = True
 
     return town.play(monkeypatch, user=change, killer=town.kill)
 

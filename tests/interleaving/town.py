@@ -112,7 +112,7 @@ class Process:
         self.tell(Done(message["asked"]))
 
     def on_activate(self, message):
-        assert not self.town.rests, "a slot is activated though the topology was deactivated"
+        assert not self.town.is_deactivated, "a slot is activated though the topology was deactivated"
         if not self.is_open and self.town.fails_to_open > 0:
             self.town.fails_to_open -= 1
             self.tell(Failed("it cannot open", "", []))
@@ -189,10 +189,10 @@ class Town:
         self.keeper = Keeper(slots) if commits else None
         self.slots, self.is_open, self.fails_to_open = slots, is_open, fails_to_open
         self.processes = []
-        self.is_started = self.rests = False
+        self.is_started = self.is_deactivated = False
 
     def play(self, monkeypatch, **threads):
-        """Run the driver and `threads`, then have the driver stop when all of these have ended and it rests."""
+        """Run the driver and `threads`, then have the driver stop when all of these have ended and it is idle."""
         ended = []
 
         def running(run):
@@ -240,7 +240,7 @@ class Town:
         assert not any(question.unanswered() for question in self.driver.questions._open.values())
 
     def changes(self):
-        """What slots hold, by slot; not what is being taken back already."""
+        """What slots hold, by slot; not what is being rolled back already."""
         epoch = self.driver.slots.epoch
         return {each.slot: each.changes for each in self.processes if not each.is_dead and each.epoch == epoch}
 

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeper(Protocol):
-    """Where commits are kept; a simulator can be put in its place."""
+    """Makes commits durable: `Checkpoint`, or what a simulator puts in its place."""
 
     interval_secs: float
     is_exactly_once: bool
@@ -33,20 +33,20 @@ class Keeper(Protocol):
         ...
 
     def acked(self) -> list[Any]:
-        """What slots that go on when another one is started have to know of the last commit."""
+        """The ids that the last commit acks; slots that live on need them when another slot is started anew."""
         ...
 
     def forget(self, slot: int) -> None:
-        """A slot's process is gone, and with it what it has written for a commit that will not be made."""
+        """Discard the parts that a dead slot has written for a commit that will not be made."""
         ...
 
 
 class CommitRound:
     """One commit.
 
-    All slots first mark what is complete, and only when all have done so they prepare: whatever a tree that is acked by
-    this commit has changed, in any slot, is then part of it. If it `drains`, nothing is in flight by then: always with
-    exactly-once, and as far as that does not take long in the last commit of all.
+    All slots first mark what is complete. They prepare only when all have marked, so the commit holds all that the
+    trees that it acks have changed, in any slot. If it `drains`, slots first quiesce, until nothing is in flight:
+    always with exactly-once, and for a short time in the last commit of a topology.
     """
 
     def __init__(self, questions: Questions, keeper: Keeper, slots: int, drains: bool) -> None:
@@ -74,7 +74,9 @@ class CommitRound:
         """Make the next step if all slots have made the last one; whether the round has come to its end."""
         if not self._question.is_answered():
             return False
-        if self.is_made or len(self._question.answers) < self._slots:  # or a slot is gone, and with it this commit
+        if (
+            self.is_made or len(self._question.answers) < self._slots
+        ):  # or a slot has died, and the commit cannot be made
             return True
         failures = self._question.failures()
         if failures:
@@ -83,7 +85,7 @@ class CommitRound:
         return not (self.take_next_step() or self._make())
 
     def end_overdue(self, now: float) -> None:
-        """Kill the slots that keep the commit waiting for too long; user code is not what holds them up."""
+        """Kill the slots that keep the commit waiting for too long; user code that hangs is found earlier."""
         question = self._question
         if now >= question.until:
             for link in question.silent():

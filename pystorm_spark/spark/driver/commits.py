@@ -1,4 +1,4 @@
-"""Internal. Checkpoint: where a topology on Spark keeps its commits. Slots write their parts, the driver the rest.
+"""Internal. Checkpoint: the commits of a topology on Spark. Slots write parts, the driver writes manifests.
 
 Where slots cannot write, they hand their parts to the driver.
 """
@@ -67,16 +67,16 @@ class Checkpoint:
         }
 
     def acked(self) -> list[Any]:
-        """What slots that go on when another one is started have to know of the last commit."""
+        """The ids that the last commit acks; slots that live on need them when another slot is started anew."""
         return self._log.acked().to_plain()
 
     def serve(self, connection: Connection, request: FileRequest) -> None:
-        """Do for a slot what it cannot do with the files itself."""
+        """Do an operation on a file for a slot that cannot reach the checkpoint itself."""
         assert self._desk is not None
         self._desk.serve(connection, request)
 
     def check(self) -> None:
-        """Raise a `StormError` if the last commit is not there any more: what follows it would be in vain."""
+        """Raise a `StormError` if the last commit is no longer there: no other could follow it."""
         self._log.check()
 
     def begin(self) -> None:
@@ -109,13 +109,13 @@ class Checkpoint:
         return {slot: answer for slot, answer in answers.items() if isinstance(answer, Prepared)}
 
     def forget(self, slot: int) -> None:
-        """A slot's process is gone, and with it what it has written for a commit that will not be made."""
+        """Discard the parts that a dead slot has written for a commit that will not be made."""
         if self._desk is not None:
             self._desk.await_end(slot)
         try:
             self._log.forget(slot)
         except CheckpointError as exc:
-            log.warning("what slot %d has left behind stays until the next start: %s", slot, exc)
+            log.warning("the parts of dead slot %d could not be removed and stay until the next start: %s", slot, exc)
 
     def _check_seen(self, written: Iterable[Written]) -> None:
         for part in (part for one in written for part in (*one.parts[-1:], *one.acked)):

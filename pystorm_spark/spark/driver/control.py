@@ -34,7 +34,7 @@ class Listener(Protocol):
     """Is told what slots say; called in the threads that listen to them."""
 
     def assignment(self, link: SlotLink, versions: dict[str, str]) -> Assignment | Refused:
-        """What a slot that has just connected shall do."""
+        """The answer to the hello of a slot."""
 
     def on_message(self, link: SlotLink, message: Message) -> None:
         """A slot has said something."""
@@ -46,7 +46,7 @@ class Listener(Protocol):
         """Called after each lease."""
 
     def on_file(self, connection: Connection, request: FileRequest) -> None:
-        """A slot wants something done with a file of the checkpoint, on a connection of its own."""
+        """A slot asks for an operation on a file of the checkpoint, on a connection of its own."""
 
 
 class Control:
@@ -125,8 +125,8 @@ class Control:
             while True:
                 self._listener.on_message(link, link.hear())
         except WireError:
-            pass  # its end is the news that the slot is gone
-        except Exception as exc:  # a slot that talks nonsense must not take the driver along
+            pass  # the slot is gone, which `on_end` reports
+        except Exception as exc:  # a slot that sends nonsense must not end the driver
             link.reason = f"what it said cannot be understood: {type(exc).__name__}: {exc}"
             log.debug("slot %d: %s", link.slot, link.reason, exc_info=True)
             link.kill()
@@ -136,7 +136,7 @@ class Control:
                 self._listener.on_end(link)
 
     def _keep_lease(self) -> None:
-        """Let every slot know that the driver lives, and of which components some slot has more than it can take."""
+        """Send leases: the driver lives, and these components are full in some slot."""
         woke = time.monotonic()
         while not self._closed.wait(LEASE_INTERVAL_SECS):
             links = list(self._links)
@@ -149,7 +149,7 @@ class Control:
 
     def tell_lease(self) -> None:
         """Tell all slots which components are full now."""
-        with self._leasing:  # or one that found out earlier what is full would take the place of a newer lease
+        with self._leasing:  # or a lease with older news could replace a newer one
             links = list(self._links)
             full = sorted({component for link in links for component in link.full})
             for link in links:

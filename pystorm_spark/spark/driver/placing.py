@@ -37,7 +37,7 @@ LOST_WORKER = (
     "java.net.SocketException",
     "java.lang.NullPointerException",
 )
-SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
+SETTLE_SECS = 2.0  # without a new executor, before the known ones count as all
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def launch_of(control: Address, token: bytes, folder: Path | None, files: Path, 
 def place(
     sc: SparkContext, launch: Launch, slots: Sequence[int], first: int
 ) -> tuple[dict[int, ProcessId], RDD[Started] | None]:
-    """Start the processes of `slots`; they report to the driver by themselves. Those that are on its machine.
+    """Start the processes of `slots`, which connect to the driver by themselves; returns those on its machine.
 
     They are spread over the executors, beginning with the one that `first` stands for. The RDD that is returned keeps a
     block in each executor that has got a slot: dynamic allocation does not take it for idle, until it is unpersisted.
@@ -134,7 +134,7 @@ def _placed(
 
 
 class Pins:
-    """What keeps the executors that have slots; what keeps none any more is let go."""
+    """Keeps executors that have slots from being released as idle."""
 
     def __init__(self) -> None:
         self._pins: dict[int, RDD[Started]] = {}  # by slot
@@ -204,7 +204,7 @@ def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]
 
 
 def home() -> str:
-    """The same where the driver's files and its Python are, and nowhere else."""
+    """A text that is the same wherever the driver's files and its Python are, and different elsewhere."""
     return f"{machine()}{sys.prefix}"
 
 
@@ -233,7 +233,7 @@ def _own_host(control: Address) -> str:
 
 
 def _spawn(argv: list[str], environ: dict[str, str], folder: str | None, spec: bytes) -> int:
-    """Start a process that is nobody's child: it outlives the Spark task, and leaves no zombie. Its number."""
+    """Start a process that outlives the Spark task and leaves no zombie; returns its pid."""
     reader, writer = os.pipe()
     failed, tell_failure = os.pipe()
     numbers, tell_number = os.pipe()

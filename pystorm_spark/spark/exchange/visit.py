@@ -64,7 +64,7 @@ class Visit:
         return Exchange(self.order.epoch, self.order.job, self.number, self.is_last, parcels)
 
     def output(self, answer: Parcels) -> list[Any]:
-        """The parcels for the slots; all of them must know if what the next stage brings is not all there was."""
+        """The parcels for the slots. If this slot was not reached, all slots are told that parcels are missing."""
         if answer.status in ("ok", "missed"):
             return answer.parcels
         return [[slot, MISSED] for slot in range(len(self.order.addresses))]
@@ -99,8 +99,8 @@ def ask(address: Address, token: bytes, request: Message) -> Message | None:
 
 
 def _connect(address: Address, token: bytes) -> Connection:
-    """A connection to a slot that there is none to yet; those to slots that have ended are closed meanwhile."""
-    with suppress(OSError):  # which says nothing of this one
+    """Connect to a slot, and close connections to slots that have ended."""
+    with suppress(OSError):  # an error there does not concern this connection
         for other in _ended(_connections):
             _connections.pop(other).close()
     return connect(address, token)

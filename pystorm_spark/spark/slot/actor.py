@@ -1,8 +1,8 @@
-"""Internal. SlotActor: what a slot process does with its messages, its turns and its exchanges.
+"""Internal. SlotActor: handles the messages, turns and exchanges of a slot process.
 
-It has no thread, no socket, no clock of its own and no way to end the process: the process around it, `process`,
-lends it these. So a test can drive it by hand, in simulated time. `handle` and `stats` may be called beside the thread
-that turns the slot; whatever changes the slot is queued for that thread.
+It starts no thread, opens no socket, reads no clock of its own and cannot end the process: `Process` gives it all of
+these. So a test can drive it by hand, in simulated time. Other threads than the one that turns the slot may call
+`handle` and `stats`; whatever changes the slot is queued for the turning thread.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Process(Protocol):
         """Send a message to the driver."""
 
     def wake(self) -> None:
-        """There is something to do: the thread that turns the slot shall not rest."""
+        """There is something to do: the thread that turns the slot shall not idle."""
 
     def stop(self) -> None:
-        """Have the slot turned no more, after what it is at."""
+        """Stop turning the slot after the current step."""
 
     def note_call(self, began: float) -> None:
         """The calling thread is about to call user code, or has returned from it, which is 0."""
@@ -83,11 +83,11 @@ class Process(Protocol):
         """The files of the checkpoint in `place`, which are handed over to the driver if it `is_handed`."""
 
     def background(self, name: str) -> Background:
-        """What runs calls one after the other, in a thread of that name."""
+        """An executor that runs calls one after the other, in a thread of that name."""
 
 
 class SlotActor:
-    """One slot: what it is told, what it does, and what it tells."""
+    """One slot."""
 
     def __init__(self, number: int, process: Process, clock: Clock, rng: random.Random) -> None:
         self.number = number
@@ -246,7 +246,7 @@ class SlotActor:
         self._begin_start()
 
     def load(self, assignment: Assignment) -> bool:
-        """Make the slot; False if that fails, which is told. What user code imports is imported here."""
+        """Make the slot, which imports user code; False if that fails, after telling the driver."""
         try:
             self._load(assignment.plan, assignment.checkpoint)
         except BaseException as exc:
@@ -256,7 +256,7 @@ class SlotActor:
         return True
 
     def start(self, opens: bool) -> bool:
-        """Open the components if it `opens`; False if that fails, which is told."""
+        """Open the components if it `opens`; False if that fails, after telling the driver."""
         try:
             if opens:
                 self._open()
@@ -314,7 +314,7 @@ class SlotActor:
         self.tell(Failed(str(exc), traceback.format_exc(), pack_error(exc)))
 
     def relief(self) -> Relief | None:
-        """What takes the slot over from threads that its bolts hold up, if it is to be."""
+        """Takes the slot over from a thread that a bolt blocks; None if the configuration forbids it."""
         slow_secs = self.slot.plan.conf["topology.execute.slow.secs"]
         return Relief(self.slot, slow_secs) if slow_secs else None
 
@@ -349,8 +349,8 @@ class SlotActor:
             self.exchanges.note_work(self._now() - began)
         return busy
 
-    def rest_secs(self, idle_turns: int) -> float:
-        """How long to rest after so many steps without work, if nothing wakes the slot."""
+    def idle_secs(self, idle_turns: int) -> float:
+        """How long to idle after so many steps without work, unless something wakes the slot."""
         slot = self.slot
         secs = LONGEST_IDLE_SECS
         if slot.active and slot.spouts:
@@ -372,7 +372,7 @@ class SlotActor:
             self.tell(Full(full))
             self.has_told_full = True
 
-    # What others want to know.
+    # State of the slot, for any thread.
 
     def running(self, thread: int) -> str | None:
         """The task that is running in a thread, if there is one."""

@@ -1,6 +1,6 @@
-"""Internal. Announcer: tells the driver what a slot is about to do; should that end the process, nobody else could.
+"""Internal. Announcer: tells the driver which call of user code comes next, in case it ends the process.
 
-It knows the tuples, too, that have ended a process before: which ones the slot must not execute again.
+It also knows the tuples that have ended a process before, and keeps the slot from executing condemned ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Internal. What a slot tells the driver, and what user code prints and logs there, on its way."""
+"""Internal. The connection on which a slot talks to the driver; what user code prints and logs goes there, too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Words:
-    """What the threads of a slot tell the driver, one message after the other."""
+    """Sends the messages of all threads of a slot to the driver, one after the other."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

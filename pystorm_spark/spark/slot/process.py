@@ -1,7 +1,7 @@
-"""Internal. The slot process: holds task instances and runs them all the time, beside an executor.
+"""Internal. SlotProcess: the threads, sockets and exits of a slot's process, which lives beside an executor.
 
-What it does with messages and turns is in `actor`; here are its threads, its sockets and its exits. The main
-thread turns the slot, until a bolt holds it up and another one does: see `relief`. One thread for each connection of a
+`SlotActor` handles messages and turns. The main thread turns the slot; if a bolt blocks it, another thread goes on:
+see `relief`. One thread for each connection of a
 Spark task answers exchanges from the slot's inbox and outbox, so that a bolt that blocks delays nobody else's exchange.
 One thread listens to the driver. One beats, and ends the process when user code hangs. One ends it when the driver or
 the executor is gone; it waits for nobody.
@@ -75,13 +75,13 @@ class SlotProcess:
         self._wake = threading.Event()
         clock = SystemClock()
         self._actor = SlotActor(self.number, self, clock, random.Random())
-        self._turners = Turners(self._actor.step, self._rest, self._crash)
+        self._turners = Turners(self._actor.step, self._idle, self._crash)
         self._watch = SlotWatch(self._actor, self, clock, self._turners.longest_call)
 
     # What the slot needs of its process.
 
     def tell(self, message: Message) -> None:
-        """Send a message to the driver, which may wait for it to read; without one there is nothing left to do."""
+        """Send a message to the driver, waiting until it reads; if it is gone, end the process."""
         try:
             self._words.send(message)
         except WireError:
@@ -153,7 +153,7 @@ class SlotProcess:
         threading.Thread(target=self._guarded, args=(run,), daemon=True).start()
 
     def _guarded(self, run: Callable[[], None]) -> None:
-        """Run what the process cannot live without: if it ends by an error, a slot that hears nothing must not stay."""
+        """Run a thread that the process needs: an error in it ends the process."""
         try:
             run()
         except Exception as exc:
@@ -165,7 +165,7 @@ class SlotProcess:
             self._actor.handle(DRIVER_TO_SLOT.read(self._receive()))
 
     def _keep_watch(self) -> None:
-        """End the process when the driver or the executor is gone. It tells nothing: a driver may stand still."""
+        """End the process when the driver or the executor is gone; never waits for a driver that stands still."""
         while True:
             time.sleep(BEAT_SECS)
             if not self._executor.is_alive():
@@ -178,14 +178,14 @@ class SlotProcess:
             time.sleep(BEAT_SECS)
             self._watch.beat()
 
-    def _rest(self, idle_turns: int) -> None:
-        if self._wake.wait(self._actor.rest_secs(idle_turns)):
+    def _idle(self, idle_turns: int) -> None:
+        if self._wake.wait(self._actor.idle_secs(idle_turns)):
             self._wake.clear()
 
     # How it ends before its time.
 
     def _crash(self, exc: BaseException) -> NoReturn:
-        """End the process in what user code or the engine has raised: nobody else could tell what happened."""
+        """Report what user code or the engine has raised, and end the process."""
         if isinstance(exc, SlotCrash):
             reason, cause = str(exc), exc.cause
         else:

@@ -1,4 +1,4 @@
-"""Internal. RowTasks: the tasks of a slot that exchange rows with Spark jobs, and what they are asked for."""
+"""Internal. RowTasks: the tasks of a slot that exchange rows with Spark jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internal. Starters: for which component a thread of the user's own runs, to be shown with what it prints."""
+"""Internal. Starters: which component has started a thread of the user's own; shown with what the thread prints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def note_starters(where: Callable[[], str]) -> None:
 
 
 def starter() -> str | None:
-    """Where the calling thread was started, or what it is running; None if nobody knows."""
+    """Where the calling thread was started, or what it is running; None if that is unknown."""
     return getattr(threading.current_thread(), STARTER, None)
 
 

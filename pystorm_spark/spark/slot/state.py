@@ -1,4 +1,4 @@
-"""Internal. SlotState: the durable side of a slot process. What it restores, and what it does for a commit."""
+"""Internal. SlotState: a slot's part in commits, and the state that it restores."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pystorm_spark.spark.slot.rows import RowTasks
 
 log = logging.getLogger(__name__)
 
-READ_LIMIT = 1 << 30  # bytes of a state that are told at once
+READ_LIMIT = 1 << 30  # bytes of a state in one message
 
 Tell = Callable[[Message], None]
 
 
 class Background(Protocol):
-    """Runs calls one after the other, in another thread; what a `ThreadPoolExecutor(1)` is, too."""
+    """Runs calls one after the other in another thread; a `ThreadPoolExecutor(1)` is one."""
 
     def submit(self, call: Callable[..., None], /, *args: Any) -> Any: ...
 
@@ -67,13 +67,13 @@ class SlotState:
         self._draining: int | None = None  # the question that is answered when nothing is in flight
 
     def restored(self) -> Restored:
-        """What the tasks begin with. What earlier runs have left to be merged is: one may be too short for it."""
+        """The state that tasks begin with. Also merges parts that earlier, maybe short, runs have left unmerged."""
         side, commits = self._side, self._commits
         self._merger.submit(self._merge)
         return Restored(side.sections(commits.tasks()), side.schemas, side.acked(commits.spouts()))
 
     def look(self) -> None:
-        """After a turn: tell the driver what it has to know."""
+        """After a turn: tell the driver if a commit is wanted or urgent, a root has failed, or all is done."""
         if not self._told_urgent and self._commits.is_urgent():
             self._told_wanted = self._told_urgent = True
             self._tell(Uncommitted(is_urgent=True))
@@ -139,7 +139,7 @@ class SlotState:
             self._tell(Done(asked))
 
     def read(self, component: str, key: bytes | None, asked: int) -> None:
-        """Tell what the last commit holds for a key, or for all, or why that cannot be told."""
+        """Answer with what the last commit holds for a key, or for all keys."""
         codec = ValueCodec()
         try:
             wanted = None if key is None else codec.unpack_rows(key, 1)[0][0]
@@ -150,10 +150,10 @@ class SlotState:
         self._tell(Found(asked, len(found), found if len(found) <= READ_LIMIT else None))
 
     def before_reset(self, committed: int, acked: list[Any] | None) -> None:
-        """The slot is about to go back to the commit `committed`, which it may not yet know of.
+        """The slot is about to roll back to the commit `committed`, of which it may not have heard.
 
-        If another slot is started, `acked` says where the ids are that are committed: a message that the dead one has
-        not heard of may be given to a spout here.
+        If another slot is started, `acked` locates the committed ids: a source may give a message that the dead slot
+        has not heard acked to a spout here.
         """
         if self._committed < self._prepared <= committed:
             self.commit(committed)

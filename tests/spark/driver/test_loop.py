@@ -312,7 +312,7 @@ def test_there_is_no_last_commit_where_nothing_is_to_be_committed(changes, commi
 
 
 class FailingOnce(EagerSlot):
-    """A tree fails while its spouts rest; then it is played again, if anybody plays."""
+    """A tree fails while slots quiesce; it is replayed if spouts are active."""
 
     has_failed = False
 

@@ -87,7 +87,7 @@ class Job:
             self._simulation.haunt(fault.secs, lambda: ask(finish))
         elif deed == "fail":
             self._simulation.after(fault.secs, self._fail)
-        elif deed in ("end", "finish", "rest"):
+        elif deed in ("end", "finish", "deactivate"):
             self._simulation.after(fault.secs, getattr(self._simulation, deed))
 
     def _finish(self, stage, slot, output):

@@ -145,8 +145,8 @@ class SimulatedProcess:
     def _is_held(self):
         return self.held_until > self.simulation.now
 
-    def _suffer_rest(self, secs):
-        self.simulation.after(secs, self.simulation.rest)
+    def _suffer_deactivate(self, secs):
+        self.simulation.after(secs, self.simulation.deactivate)
 
     def _thaw(self):
         self.is_frozen = False

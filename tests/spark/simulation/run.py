@@ -239,7 +239,7 @@ class Simulation:
             deeds = {fault.deed for fault in self.scenario.faults}
             assert deeds - {"finish", "full", "doubt"} or self.scenario.failing, self.driver.state.unfinished
 
-    def rest(self):
+    def deactivate(self):
         if not self.is_ended:
             self.driver.questions.set_active(False)
             self.after(1.0, self._go_on)
