@@ -127,7 +127,7 @@ class Control:
         except WireError:
             pass  # the slot is gone, which `on_end` reports
         except Exception as exc:  # a slot that sends nonsense must not end the driver
-            link.reason = f"what it said cannot be understood: {type(exc).__name__}: {exc}"
+            link.reason = f"it has sent an invalid message: {type(exc).__name__}: {exc}"
             log.debug("slot %d: %s", link.slot, link.reason, exc_info=True)
             link.kill()
         finally:

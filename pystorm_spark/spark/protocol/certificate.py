@@ -1,4 +1,4 @@
-"""Internal. The certificate of a run, computed from the run's token: whoever has the token can show it and check it.
+"""Internal. The certificate of a run, computed from the run's token: whoever has the token can use and check it.
 
 So nothing but the token has to be handed out. Python's standard library can use certificates and cannot make any; what
 is missing is one multiplication on the curve P-256 for the public key, one for the signature, and some bytes of DER.
@@ -77,7 +77,7 @@ def _signature(token: bytes, secret: int, body: bytes) -> bytes:
 
 
 def _number(token: bytes, purpose: bytes) -> int:
-    """A number from 1 to N - 1 that nobody can tell who does not know the token."""
+    """A number from 1 to N - 1 that only those who know the token can compute."""
     drawn = hmac.digest(token, b"pystorm-spark certificate " + purpose, "sha512")
     return int.from_bytes(drawn, "big") % (N - 1) + 1
 

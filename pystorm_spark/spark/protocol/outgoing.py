@@ -1,4 +1,4 @@
-"""Internal. Outgoing: a connection on which nobody waits until the other side reads."""
+"""Internal. Outgoing: a connection whose sender never waits until the other side reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from pystorm_spark.spark.protocol.messages import Lease
 from pystorm_spark.spark.protocol.wire import Connection, WireError, pack
 
-MOST_UNSENT_BYTES = 16 << 20  # bytes that a slot has not taken; a slot that reads is never so far behind
+MOST_UNSENT_BYTES = 16 << 20  # that a slot may be behind; one that reads never is
 MESSAGE_OVERHEAD_BYTES = 128  # bytes of memory that a message takes beside its own
 LEASE = b""  # stands for the newest lease; no message is empty
 
 
 class OverfullError(WireError):
-    """The other side has not read for so long that no more is kept for it."""
+    """The other side has not read for too long: too many bytes wait for it."""
 
 
 class Outgoing:

@@ -1,4 +1,4 @@
-"""Internal. Writer: writes lines to a place that may not take them, so that whoever has a line never waits."""
+"""Internal. Writer: writes lines to a stream that may block, without making its callers wait."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LINE_OVERHEAD_BYTES = 256  # bytes of memory that a line takes beside its text
 class Writer:
     """Calls `write`, with level and text, in a thread of its own that is made when it is first needed.
 
-    Where `write` blocks, lines wait up to a limit and are dropped beyond it. How many were dropped is written in their
-    place as soon as there is room again.
+    If `write` blocks, lines wait up to a limit, and are dropped beyond it. The number of dropped lines is written in
+    their place when lines are taken again.
     """
 
     def __init__(self, name: str, write: Callable[[int, str], None]) -> None:
@@ -32,7 +32,7 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     def put(self, level: int, text: str) -> None:
-        """Have a line written, or count it as dropped."""
+        """Queue a line, or drop and count it."""
         with self._changed:
             if self._closed or not self._has_room():
                 self._dropped += 1

@@ -31,7 +31,7 @@ from pystorm_spark.topology.durable import BatchSpout
 log = logging.getLogger(__name__)
 
 DEAD_LOGGED = 10  # of one task and batch
-READ_ROWS = 512  # at once: few enough to be in the processor's cache until they are executed
+READ_ROWS = 512  # at once: few enough to stay in the processor's cache until they are executed
 
 Between = Callable[[int, int], list[list[Any]]]  # the rows of a chunk from one up to another
 
@@ -45,7 +45,7 @@ class Chunk(NamedTuple):
     kinds: str = ""  # of the columns of an Arrow batch
 
     def opened(self, codec: ValueCodec) -> tuple[Between, Mapping[int, SerializationError]]:
-        """What gives its rows, and {number: why} of those that cannot be read: a class may be missing here."""
+        """A function that reads rows, and {number: why} of unreadable rows: a class may be missing here."""
         if self.kinds:
             return ArrowRows(self.data, self.kinds).between, {}
         refused: Mapping[int, SerializationError] = {}
@@ -96,7 +96,7 @@ class FedSpout(BatchSpout):
         self._opened: tuple[Chunk, Between] | None = None  # the last one that a row was looked up in
 
     def stage(self, round_: int, partition: int, attempt: int, number: int, chunk: Chunk) -> bool:
-        """Put aside what a Spark task has brought; whether it is of the newest round. Any thread may call it."""
+        """Put a chunk aside that a Spark task has brought; False if its round is old. Any thread may call it."""
         with self._lock:
             if round_ < self._round:
                 return False

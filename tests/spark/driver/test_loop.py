@@ -5,6 +5,7 @@ from threading import Thread
 import pytest
 
 from pystorm_spark.errors import CheckpointError, SlotLostError
+from pystorm_spark.spark.driver import loop
 from pystorm_spark.spark.driver.commit_schedule import LAST_DRAIN_SECS
 from pystorm_spark.spark.driver.engine import Limits
 from pystorm_spark.spark.driver.link import SlotLink
@@ -423,10 +424,9 @@ class WatchedSlots(Slots):
         self._active = active
 
 
-def test_a_deactivation_that_comes_as_a_recovery_ends_is_the_last_that_slots_hear():
+def test_a_deactivation_that_comes_as_a_recovery_ends_is_the_last_that_slots_hear(monkeypatch):
+    monkeypatch.setattr(loop, "Slots", WatchedSlots)
     driver = Driver(1, None, b"token", LIMITS)
-    driver.slots.__class__ = WatchedSlots
-    driver.slots._active = False
     slot = QuiescingSlot(driver, drains=True)
     driver.questions.set_active(True)
     user = Thread(target=driver.questions.set_active, args=(False,))
