@@ -8,12 +8,19 @@ from pystorm_spark.spark.protocol.messages import Lease
 from tests.spark.simulation.world import SILENCE_SECS
 
 
+class Unread:
+    """Stands for a `SlotOutput` that nobody reads."""
+
+    def log_hung(self, slot, reason, stacks):
+        pass
+
+
 class SimulatedControl:
     """Keeps the leases of all slots, and hands on what they say."""
 
     def __init__(self, simulation):
         self._simulation = simulation
-        self.output = None  # nothing is printed or logged
+        self.output = Unread()
         self.reception = Reception(simulation.driver, self, self)
         if simulation.scenario.beats:
             simulation.after(LEASE_INTERVAL_SECS, self._keep_lease)
