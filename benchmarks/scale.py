@@ -8,8 +8,9 @@ import math
 from dataclasses import dataclass
 
 from pystorm_spark.runtime.slot import TURN_SECS
-from pystorm_spark.spark.driver.control import LEASE_SECS
-from pystorm_spark.spark.driver.loop import COMMIT_SECS, FEWEST_EXCHANGES, MOST_EXCHANGES
+from pystorm_spark.spark.driver.commit_schedule import COMMIT_SECS
+from pystorm_spark.spark.driver.control import LEASE_INTERVAL_SECS
+from pystorm_spark.spark.driver.exchanging import FEWEST_EXCHANGES, MOST_EXCHANGES
 from pystorm_spark.spark.slot.exchanges import HOLD_SECS
 
 HIGHEST_SHARE = 0.5  # of a core that the driver may spend on control connections
@@ -111,7 +112,7 @@ class Model:
 
     def control_share(self, slots):
         """Of a core, for beats and leases."""
-        return self.beat_secs * slots / LEASE_SECS
+        return self.beat_secs * slots / LEASE_INTERVAL_SECS
 
     def breaking(self):
         """{limit: the number of slots at which it is reached}, in ascending order."""

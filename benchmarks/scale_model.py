@@ -21,7 +21,7 @@ from pystorm_spark.checkpoint.manifest import Manifest
 from pystorm_spark.checkpoint.part import Part
 from pystorm_spark.runtime.codec.codec import ValueCodec, decode
 from pystorm_spark.runtime.frames import TupleBuffer
-from pystorm_spark.spark.driver.control import LEASE_SECS
+from pystorm_spark.spark.driver.control import LEASE_INTERVAL_SECS
 from pystorm_spark.spark.exchange.chain import make_chain
 from pystorm_spark.spark.exchange.visit import Order, Visit
 from pystorm_spark.spark.protocol.wire import Address
@@ -95,9 +95,7 @@ class Point:
 
     def _order(self):
         """The number of the driver's next job; an idle driver starts none."""
-        driver = self._run.driver
-        driver._job += 1
-        return Order(driver.epoch, driver._job, self._run.token, tuple(link.address for link in driver.slots.values()))
+        return self._run.driver.exchanging.next_order()
 
     def recovery(self):
         """Seconds from the death of a slot to the first ack of what was emitted after it."""
@@ -236,7 +234,7 @@ def _beat_secs(cluster, secs=4.0):
         time.sleep(secs)
         taken = time.process_time() - began
         rig.kill()
-    return taken / secs / (slots / LEASE_SECS)
+    return taken / secs / (slots / LEASE_INTERVAL_SECS)
 
 
 def _found_table(found, model):

@@ -6,6 +6,7 @@
 | `submitter` | `StormSubmitter`: runs one topology from a script |
 | `topology` | `SparkTopology`: one topology, its runs, and the queries that turn it and feed it |
 | `run` | `Run`: the slots of a topology and the driver's loop, from their placing to their end |
+| `counts` | what the tasks of a run have counted |
 | `bounded` | `run_batch`: a topology over DataFrames that end |
 | `errors` | the exceptions of Spark and Py4J, translated |
 
@@ -19,6 +20,7 @@
 
 | `protocol/` | what driver, slots and Spark tasks say to each other; never imports pyspark |
 |---|---|
+| `messages` | every message that they send one another, by direction |
 | `wire` | messages on a socket, read only after the peer has shown the token |
 | `encrypted`, `certificate` | TLS for TCP connections; the certificate that is computed from the run's token |
 | `outgoing`, `writer` | a connection that never makes its sender wait; the same for lines of text |
@@ -28,13 +30,19 @@
 
 | `driver/` | the driver's side of a topology |
 |---|---|
-| `loop` | when to exchange, when to commit, what to do when a slot dies; runs inside `foreachBatch` |
-| `slots` | the slots as the driver knows them: what they say, what they are asked |
-| `commit_round` | one commit, question by question |
+| `loop` | `Driver`: composes the modules below; its loop exchanges, commits, recovers; runs inside `foreachBatch` |
+| `state` | what the loop has to do next, as a state machine |
+| `engine` | what the driver needs from outside: Spark, a lock and clock, limits |
+| `slots`, `link` | which slots live, how they start and end; one slot and its connection |
+| `control` | lets slots connect, listens to them, keeps their leases |
+| `reception` | what is done with each message of a slot |
+| `slot_output` | what slots print and log |
+| `questions` | what all slots are asked at once, and who has answered |
+| `exchanging` | runs chains of exchanges, again if Spark fails |
+| `commit_schedule`, `commit_round` | when a commit is due; one commit, question by question |
 | `commits` | where the commits of a topology are kept; writes the manifests |
-| `control` | the connections to the slots |
+| `restarts`, `poison` | how often slots may die, and how long to wait then; tuples that were executing when they died |
 | `placing` | the Spark job that starts slot processes beside executors |
-| `poison` | tuples that were executing when slot processes died |
 
 | `slot/` | a slot's process; never imports pyspark |
 |---|---|

@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from pyspark import RDD
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame as DataFrame
+from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pystorm_spark.cluster.checks import check_submission
 from pystorm_spark.cluster.info import TopologyInfo
 from pystorm_spark.errors import InvalidTopologyError, SlotLostError, StormError, did_you_mean
 from pystorm_spark.spark.cluster import SparkCluster
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.errors import SparkError, translated
 from pystorm_spark.spark.rows.feeding import Rows, Share, Stopped
 from pystorm_spark.spark.rows.fetching import RowsLost, Shelves
@@ -125,7 +126,7 @@ class _Bounded:
 
     def be_careful(self) -> None:
         """Make slots announce each tuple before its execute: slower, but it shows which tuple kills a slot."""
-        self._run.driver.be_careful()
+        self._run.driver.slots.be_careful()
 
     def run(self, inputs: Mapping[str, DataFrame], wanted: Mapping[str, StructType | Fields]) -> Result:
         with ThreadPoolExecutor(len(inputs), thread_name_prefix="pystorm-feeding") as pool:
@@ -138,13 +139,13 @@ class _Bounded:
         self._refuse_failed({id_: future.result() for id_, future in fed.items()})
         self._drain()
         for id_ in self._ending:
-            self._run.driver.end_input(id_)
+            self._run.driver.questions.end_input(id_)
             self._drain()
-        collected = self._run.driver.collect()
-        if len(collected) < len(self._run.driver.slots):
+        collected = self._run.driver.questions.collect()
+        if len(collected) < len(self._run.driver.slots.links):
             raise Disturbed("a slot has not reported what it has collected")
         result = {id_: self._collected(id_, schema, collected) for id_, schema in wanted.items()}
-        if self._run.driver.epoch != 1 + self._run.driver.taken_back:
+        if self._run.driver.slots.epoch != 1 + self._run.driver.state.rollbacks:
             raise Disturbed("an exchange was lost")
         return result
 
@@ -222,7 +223,7 @@ class _Bounded:
         raise StormError(f"{told}{first}:\n{shown}")
 
     def _read(self, places: Sequence[tuple[int, int, SlotLink]], read: Callable[[RDD[Any]], T]) -> T:
-        return Shelves(self._run.token, places).read(self._cluster.spark.sparkContext, self._run.driver, read)
+        return Shelves(self._run.token, places).read(self._cluster.spark.sparkContext, self._run.driver.slots, read)
 
     def _drain(self) -> None:
         """Wait until untracked tuples are executed, too: a tuple without an anchor may outlive the ack of its row.
@@ -230,7 +231,7 @@ class _Bounded:
         After a rollback the counts of sent and executed tuples differ for good. Then wait until nothing moves for a
         while.
         """
-        patience = min(self._timeout, DRAIN_QUIET_SECS) if self._run.driver.taken_back else self._timeout
+        patience = min(self._timeout, DRAIN_QUIET_SECS) if self._run.driver.state.rollbacks else self._timeout
         last, since = _counts(self._info()), time.monotonic()
         while time.monotonic() - since < patience:
             counts, is_moving = _counts(self._info()), self._run.is_moving()
@@ -249,7 +250,7 @@ class _Bounded:
         self, id_: str, schema: StructType | Fields, collected: Mapping[int, Mapping[int, int]]
     ) -> DataFrame:
         session, own = self._cluster.spark, set(self._handle.plan.tasks[_collector_of(id_)])
-        links = self._run.driver.slots
+        links = self._run.driver.slots.links
         shelves = [
             (task, BOUNDED, link)
             for slot, counts in collected.items()

@@ -92,7 +92,7 @@ class SparkTopology(RunningTopology):
     def _start_run(self, is_open: bool) -> None:
         run, context = self.run, self._session.sparkContext
         with self._naming_the_cause():
-            run.driver.start(is_open)
+            run.driver.slots.start(is_open)
             if context not in self._warm:  # Spark's first exchange takes seconds, so do one before tuples wait for it
                 run.driver.warm_up()
                 self._warm.add(context)
@@ -115,9 +115,9 @@ class SparkTopology(RunningTopology):
         try:
             await_end(query, self._session)
         except Exception as exc:
-            error: BaseException | None = self.run.driver.error or exc
+            error: BaseException | None = self.run.driver.state.error or exc
         else:
-            error = self.run.driver.error
+            error = self.run.driver.state.error
         if query is self._query:  # otherwise `_stop_run` has stopped it
             error = error or StormError(f"the streaming query of topology {self.name!r} was stopped")
             if error.__cause__ is None:
@@ -151,13 +151,13 @@ class SparkTopology(RunningTopology):
             if self.status == ACTIVE:
                 self._activate()
             else:
-                self.run.driver.set_active(False)
+                self.run.driver.questions.set_active(False)
 
     def _activate(self) -> None:
-        was_open = self.run.driver.is_open
+        was_open = self.run.driver.slots.is_open
         try:
             with self._naming_the_cause():
-                self.run.driver.set_active(True)
+                self.run.driver.questions.set_active(True)
         except StormError:
             if not was_open:  # only some tasks are open now, so close all
                 self._begin_again(self.plan, is_open=False)
@@ -167,7 +167,7 @@ class SparkTopology(RunningTopology):
         self.ended.wait(secs)
 
     def start_anew(self, conf: Mapping[str, Any]) -> None:
-        self._begin_again(self._planned(conf), self.run.driver.is_open)
+        self._begin_again(self._planned(conf), self.run.driver.slots.is_open)
 
     def _begin_again(self, plan: Plan, is_open: bool) -> None:
         with self._changing:
@@ -184,8 +184,8 @@ class SparkTopology(RunningTopology):
         driver = self.run.driver
         if self._query is not None and self.error is None:
             driver.finish(FINISH_TIMEOUT_SECS)
-            if driver.error is not None:  # logged here, because the query that it ended is about to be replaced
-                log.error("topology %s has failed before its last commit: %s", self.name, driver.error)
+            if driver.state.error is not None:  # logged here, because the query that it ended is about to be replaced
+                log.error("topology %s has failed before its last commit: %s", self.name, driver.state.error)
         query, self._query = self._query, None
         source_queries, self._source_queries = self._source_queries, []
         for source_query in source_queries:
@@ -198,14 +198,14 @@ class SparkTopology(RunningTopology):
                 query.stop()
             self._turning.close()
         if (
-            driver.unfinished is not None and driver.error is None
+            driver.state.unfinished is not None and driver.state.error is None
         ):  # read now: a sink's `write` may have ended meanwhile
             log.warning(
                 "topology %s %s without its last commit: %s; sources that can will replay what came after the previous "
                 "commit",
                 self.name,
                 what,
-                driver.unfinished,
+                driver.state.unfinished,
             )
 
     def refuse_own_thread(self, what: str) -> None:

@@ -57,7 +57,7 @@ class Answering:
         self.scheduler.pause()  # it is busy with user code
         self.epoch = 2
         self.outbox.clear()
-        self.exchanges.open(2)
+        self.exchanges.begin_epoch(2)
         self.work()
 
     def work(self):
@@ -93,10 +93,10 @@ class Answering:
     def check(self):
         out = []
         for (epoch, _, _), answers in self.answers.items():
-            given = [answer for answer in answers if answer[0] != "refused"]
+            given = [answer for answer in answers if answer.status != "refused"]
             assert given == given[:1] * len(given), self.scheduler.handed_over
             assert epoch == 1 or len(given) == 2
-            for _, parcel in given[0][2] if given else []:
+            for _, parcel in given[0].parcels if given else []:
                 frames = [Frame(*frame) for frame in msgpack.unpackb(parcel)]
                 assert all(frame.payload.startswith(b"%d:" % epoch) for frame in frames), self.scheduler.handed_over
                 out.extend(frame.payload for frame in frames)

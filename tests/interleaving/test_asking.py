@@ -18,9 +18,9 @@ def deactivated(schedule, monkeypatch):
     town = Town(schedule)
 
     def change():
-        town.driver.set_active(True)
-        town.driver.set_active(False)
-        town.rests = True
+        town.driver.questions.set_active(True)
+        town.driver.questions.set_active(False)
+        town.is_deactivated = True
 
     return town.play(monkeypatch, user=change, killer=town.kill)
 
@@ -30,8 +30,8 @@ def changed_by_two(schedule, monkeypatch):
     town = Town(schedule)
     return town.play(
         monkeypatch,
-        user=lambda: town.driver.set_active(True),
-        other=lambda: town.driver.set_active(False),
+        user=lambda: town.driver.questions.set_active(True),
+        other=lambda: town.driver.questions.set_active(False),
         killer=town.kill,
     )
 
@@ -41,7 +41,7 @@ def read(schedule, monkeypatch):
     town = Town(schedule)
 
     def look():
-        assert sorted(town.driver.read("count", None)) == [b"0", b"1"]
+        assert sorted(town.driver.questions.read("count", None)) == [b"0", b"1"]
 
     return town.play(monkeypatch, user=look, killer=town.kill)
 
@@ -63,7 +63,7 @@ def opened(schedule, monkeypatch):
 
     def activate():
         try:
-            town.driver.set_active(True)
+            town.driver.questions.set_active(True)
         except StormError:
             town.check = lambda: None  # the cluster starts all slots anew
 
@@ -75,15 +75,15 @@ def finished(schedule, monkeypatch, dies=False):
     town = Town(schedule, commits=True)
 
     def finish():
-        town.driver.set_active(True)
+        town.driver.questions.set_active(True)
         town.work(0)
-        town.driver.set_active(False)
+        town.driver.questions.set_active(False)
         there = town.changes()
         if town.driver.finish(20.0):
             held = town.keeper.held
             assert all(held[slot] >= changes for slot, changes in there.items()), town.scheduler.handed_over
         else:
-            assert dies, town.driver.unfinished
+            assert dies, town.driver.state.unfinished
 
     def work():
         town.work(1)
@@ -103,7 +103,7 @@ def finished_after_a_commit(schedule, monkeypatch):
 
     def finish():
         town.work(0)
-        town.scheduler.wait_for(lambda: town.driver._commits == 1)
+        town.scheduler.wait_for(lambda: town.driver.commits.made == 1)
         changes = town.process(1).changes
         assert town.driver.finish(20.0)
         assert town.keeper.held[1] >= changes, town.scheduler.handed_over

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from pystorm_spark.spark.driver import control as control_module
 from pystorm_spark.spark.driver.control import Control
 from pystorm_spark.spark.protocol import outgoing as outgoing_module
+from pystorm_spark.spark.protocol.messages import Assignment, Beat, Full, Hello, Stop
 from pystorm_spark.spark.protocol.outgoing import Outgoing
 from pystorm_spark.spark.protocol.wire import Address, WireError
 from tests.interleaving.scheduler import HandOver, Scheduler, Threading
 from tests.interleaving.wire import connected, heard_by
 
+ASSIGNMENT = Assignment(b"", 60.0, False, [], [], None, 1, False)
 MODULES = [outgoing_module, control_module]
 
 
@@ -144,10 +146,14 @@ class Leasing:
         pass
 
     def assignment(self, link, versions):
-        return {"kind": "assignment"}
+        return ASSIGNMENT
 
     def on_message(self, link, message):
-        self.done += 1
+        if isinstance(message, Full):
+            link.full = message.full
+            self.control.tell_lease()
+        else:
+            self.done += 1
 
     def on_end(self, link):
         raise AssertionError("no slot ends before the control does")
@@ -160,22 +166,22 @@ class Leasing:
             self.control._serve(ours)
 
     def live(self, number, theirs):
-        theirs.send({"kind": "hello", "slot": number, "pid": 1, "versions": {}})
+        theirs.send(Hello(number, 1, {}).to_plain())
         for full in self.NEWS[number]:
-            theirs.send({"kind": "full", "full": full})
-        theirs.send({"kind": "beat"})
-        self.heard[number] = heard_by(theirs, "last")
+            theirs.send(Full(full).to_plain())
+        theirs.send(Beat().to_plain())
+        self.heard[number] = heard_by(theirs, "stop")
 
     def end(self):
         self.scheduler.wait_for(lambda: self.done == len(self.NEWS))
         self.control._closed.set()  # no other lease comes that would make good what was wrong
         self.control._threads[1].join()
         for link in self.control._links:
-            link.tell("last")
+            link.tell(Stop())
         self.scheduler.wait_for(lambda: all(self.heard))
         self.control.close()
         for heard in self.heard:
-            assert heard[0] == {"kind": "assignment"}
+            assert heard[0] == ASSIGNMENT.to_plain()
             assert heard[-2] == {"kind": "lease", "full": ["a"]}, self.scheduler.handed_over
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystorm_spark.spark.protocol import writer as writer_module
-from pystorm_spark.spark.protocol.writer import OVERHEAD, Writer
+from pystorm_spark.spark.protocol.messages import Log
+from pystorm_spark.spark.protocol.writer import LINE_OVERHEAD_BYTES, Writer
 from pystorm_spark.spark.slot import output as output_module
 from pystorm_spark.spark.slot.output import PrintsToDriver, Words
 from tests.interleaving.scheduler import HandOver, Scheduler, Threading
@@ -40,7 +41,7 @@ class Writing:
         with monkeypatch.context() as patch:
             patch.setattr(writer_module, "threading", Threading(self.scheduler))
             patch.setattr(writer_module, "atexit", SimpleNamespace(register=lambda call: None))
-            patch.setattr(writer_module, "MOST_WAITING", self.room * (OVERHEAD + 2))
+            patch.setattr(writer_module, "MOST_UNWRITTEN_BYTES", self.room * (LINE_OVERHEAD_BYTES + 2))
             self.writer = Writer("writing", self.write)
             self.scheduler.run(a=lambda: self.put("a"), b=lambda: self.put("b"), closing=self.close)
         self.check()
@@ -110,11 +111,11 @@ class Speaking:
     def send(self, message):
         assert not self.is_amid
         self.is_amid = True
-        if message.get("number") == 1 and self.finalizers:
+        if message.get("level") == 1 and self.finalizers:
             self.finalizers -= 1
             print("__del__ 1\n__del__ 2", file=self.out)  # the garbage collector runs amid a message
         self.ours.send(message)
-        self.sent.append((message.get("thread"), message.get("number")))
+        self.sent.append((message.get("text"), message.get("level")))
         self.is_amid = False
 
     # As the process.
@@ -122,8 +123,8 @@ class Speaking:
     def where(self):
         return "bolt:1"
 
-    def tell(self, kind, **content):
-        self.words.send({"kind": kind, **content})
+    def tell(self, message):
+        self.words.send(message)
 
     def play(self, monkeypatch):
         with monkeypatch.context() as patch:
@@ -140,7 +141,7 @@ class Speaking:
 
     def speak(self, thread):
         for number in range(3):
-            self.tell("told", thread=thread, number=number)
+            self.tell(Log(number, thread))
             assert (thread, number) in self.sent  # the process may end by itself now
 
     def print(self, thread):
@@ -153,7 +154,11 @@ class Speaking:
 
     def check(self):
         for thread in "ab":
-            assert [said["number"] for said in self.heard if said.get("thread") == thread] == [0, 1, 2]
+            assert [said["level"] for said in self.heard if said["kind"] == "log" and said["text"] == thread] == [
+                0,
+                1,
+                2,
+            ]
         printed = [said["text"] for said in self.heard if said["kind"] == "print"]
         assert [text for text in printed if text[0] == "c"] == ["c0", "c1", "c2"]
         assert [text for text in printed if text[0] != "c"] == ["__del__ 1", "__del__ 2"]

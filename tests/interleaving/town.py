@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 from collections import deque
+from importlib import import_module
 
-from pystorm_spark.spark.driver import commit_round as commit_round_module
-from pystorm_spark.spark.driver import loop as driver_module
-from pystorm_spark.spark.driver import slots as slots_module
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark import driver as driver_package
+from pystorm_spark.spark.driver import questions as questions_module
+from pystorm_spark.spark.driver.engine import Limits
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.driver.reception import Reception
+from pystorm_spark.spark.protocol.messages import (
+    Done,
+    Failed,
+    Found,
+    Frames,
+    Prepared,
+    Ready,
+    Stopped,
+    Uncommitted,
+)
 from pystorm_spark.spark.protocol.wire import WireError
 from tests.interleaving.scheduler import Scheduler, Threading
 
-MODULES = [commit_round_module, driver_module, slots_module]
+TRACED = (
+    "commit_round",
+    "commit_schedule",
+    "exchanging",
+    "loop",
+    "questions",
+    "reception",
+    "restarts",
+    "slots",
+    "state",
+)
+MODULES = [import_module(f"{driver_package.__name__}.{name}") for name in TRACED]
 
 
 class Keeper:
@@ -29,10 +52,10 @@ class Keeper:
     def begin(self):
         pass
 
-    def make_commit(self, txid, replies):
-        assert (txid, len(replies)) == (self.txid + 1, len(self.held))
+    def make_commit(self, txid, answers):
+        assert (txid, len(answers)) == (self.txid + 1, len(self.held))
         self.txid = txid
-        self.held = {slot: reply["holds"] for slot, reply in replies.items()}
+        self.held = {slot: answer.written for slot, answer in answers.items()}
         while_committing, self.while_committing = self.while_committing, lambda: None
         while_committing()
         return True
@@ -70,10 +93,9 @@ class Process:
 
     def run(self):
         town, driver = self.town, self.town.driver
-        admitted = driver.admit(self.link)
+        self.epoch, self.is_open = driver.slots.admit(self.link)
         self.changes = town.keeper.held[self.slot] if town.keeper else 0
-        self.is_open, self.epoch = admitted["open"], admitted["epoch"]
-        driver.on_message(self.link, {"kind": "ready", "address": ["slot", self.slot]})
+        self.tell(Ready(["slot", self.slot], self.epoch))
         while True:
             town.scheduler.wait_for(lambda: bool(self.mail) or self.is_dead)
             if self.is_dead:
@@ -83,17 +105,17 @@ class Process:
         driver.on_end(self.link)
         self.is_over = True
 
-    def tell(self, kind, **content):
-        self.town.driver.on_message(self.link, {"kind": kind, **content})
+    def tell(self, message):
+        self.town.reception.on_message(self.link, message)
 
-    def done(self, message, **content):
-        self.tell("done", asked=message["asked"], **content)
+    def done(self, message):
+        self.tell(Done(message["asked"]))
 
     def on_activate(self, message):
-        assert not self.town.rests, "a slot is activated though the topology was deactivated"
+        assert not self.town.is_deactivated, "a slot is activated though the topology was deactivated"
         if not self.is_open and self.town.fails_to_open > 0:
             self.town.fails_to_open -= 1
-            self.tell("failed", error="it cannot open", traceback="")
+            self.tell(Failed("it cannot open", "", []))
             self.is_dead = True
             return
         self.is_open = self.is_active = True
@@ -111,10 +133,10 @@ class Process:
         self.done(message)
 
     def on_read(self, message):
-        self.done(message, found=b"%d" % self.slot, size=1)
+        self.tell(Found(message["asked"], 1, b"%d" % self.slot))
 
     def on_stop(self, message):
-        self.tell("stopped")
+        self.tell(Stopped([], False, 0, []))
         self.is_dead = True
 
     def on_work(self, message):
@@ -125,11 +147,11 @@ class Process:
     def on_mark(self, message):
         self.done(message)
 
-    on_rest = on_mark
+    on_quiesce = on_mark
 
     def on_prepare(self, message):
         self.prepared = self.changes
-        self.done(message, holds=self.changes)
+        self.tell(Prepared(message["asked"], self.changes, {}, [], {}))
 
     def on_commit(self, message):
         self.told_changes = False
@@ -140,10 +162,10 @@ class Process:
         """Tell what the driver has to know, as a slot does after each turn."""
         if self.town.keeper is not None and self.changes > self.prepared and not self.told_changes:
             self.told_changes = True
-            self.tell("uncommitted", is_urgent=False)
+            self.tell(Uncommitted(is_urgent=False))
         if self.frames and not self.told_frames:
             self.told_frames = True
-            self.tell("frames")
+            self.tell(Frames())
 
 
 class Carried:
@@ -167,10 +189,10 @@ class Town:
         self.keeper = Keeper(slots) if commits else None
         self.slots, self.is_open, self.fails_to_open = slots, is_open, fails_to_open
         self.processes = []
-        self.is_started = self.rests = False
+        self.is_started = self.is_deactivated = False
 
     def play(self, monkeypatch, **threads):
-        """Run the driver and `threads`, then have the driver stop when all of these have ended and it rests."""
+        """Run the driver and `threads`, then have the driver stop when all of these have ended and it is idle."""
         ended = []
 
         def running(run):
@@ -182,22 +204,23 @@ class Town:
             return guarded
 
         def end():
-            self.driver.start(self.is_open)
+            self.driver.slots.start(self.is_open)
             self.is_started = True
             self.scheduler.wait_for(lambda: len(ended) == len(threads) and self.is_quiet())
             self.check()
-            self.driver.stop()
+            self.driver.slots.stop()
 
         with monkeypatch.context() as patch:
-            patch.setattr(slots_module, "threading", Threading(self.scheduler))
+            patch.setattr(questions_module, "threading", Threading(self.scheduler))
             changed = self.scheduler.condition()
-            self.driver = Driver(self.slots, self, b"", 9, 60.0, changed=changed, keeper=self.keeper)
+            self.driver = Driver(self.slots, self, b"", Limits(9, 60.0), changed, self.keeper)
+            self.reception = Reception(self.driver, None, self)
             others = {name: running(run) for name, run in threads.items()}
             self.scheduler.run(cluster=end, loop=running(self.loop), **others)
         return self
 
     def loop(self):
-        while not self.driver._ending:
+        while not self.driver.state.is_ended:
             self.driver.batch()
 
     def is_quiet(self):
@@ -209,16 +232,16 @@ class Town:
         """Every slot has one process, which lives and does what was asked for last."""
         living = [process.link for process in self.processes if not process.is_dead]
         assert sorted(link.slot for link in living) == list(range(self.slots)), self.scheduler.handed_over
-        assert set(living) == set(self.driver.slots.values())
+        assert set(living) == set(self.driver.slots.links.values())
         assert all(link.state == "ready" for link in living)
         for process in self.processes:
-            assert process.is_dead or process.is_active == self.driver.active, self.scheduler.handed_over
+            assert process.is_dead or process.is_active == self.driver.slots.active, self.scheduler.handed_over
             assert process.is_dead or not process.frames
-        assert not any(question.open_slots() for question in self.driver._asked.values())
+        assert not any(question.unanswered() for question in self.driver.questions._open.values())
 
     def changes(self):
-        """What slots hold, by slot; not what is being taken back already."""
-        epoch = self.driver.epoch
+        """What slots hold, by slot; not what is being rolled back already."""
+        epoch = self.driver.slots.epoch
         return {each.slot: each.changes for each in self.processes if not each.is_dead and each.epoch == epoch}
 
     # The deeds of others.
@@ -234,6 +257,11 @@ class Town:
 
     def process(self, slot):
         return [process for process in self.processes if process.slot == slot][-1]
+
+    # As who wants to know what slots say.
+
+    def on_cause(self, message):
+        pass
 
     # As Spark.
 

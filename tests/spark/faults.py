@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from pyspark import TaskContext
 
-from pystorm_spark.spark import run
 from pystorm_spark.spark.driver import placing
 from pystorm_spark.spark.exchange import chain as exchange
 from pystorm_spark.spark.rows import fetching
@@ -134,4 +133,4 @@ class PlacerKilled(placing.Launch):
 def put_in_placing(monkeypatch, folder, times=1):
     """Let the next placing of slots go wrong."""
     folder.mkdir()
-    monkeypatch.setattr(run, "Launch", functools.partial(PlacerKilled, fault_folder=str(folder), times=times))
+    monkeypatch.setattr(placing, "Launch", functools.partial(PlacerKilled, fault_folder=str(folder), times=times))

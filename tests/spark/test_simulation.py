@@ -85,7 +85,7 @@ FOUND = {
         seed=1757,
         faults=(
             Fault("raise", "place", 0, 1),
-            Fault("rest", "visit", 1, 0, 0.4),
+            Fault("deactivate", "visit", 1, 0, 0.4),
             Fault("freeze", "taken in", 0, 3, 0.05),
             Fault("kill", "taken in", 0, 1),
         ),
@@ -183,7 +183,7 @@ def test_jobs_that_fail_for_long_end_the_topology():
 
     simulation.run()
 
-    assert isinstance(simulation.driver.error, JobError)
+    assert isinstance(simulation.driver.state.error, JobError)
     assert 60 < simulation.now < 300
 
 
@@ -246,10 +246,10 @@ def test_a_slot_may_come_to_grief_at_every_point_of_a_commit(point, guarantee):
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-@pytest.mark.parametrize("point", ["resting", "marking", "preparing", "committing"])
-def test_spouts_may_emit_when_they_are_told_to_rest_or_to_go_on_in_the_middle_of_a_commit(point, guarantee):
+@pytest.mark.parametrize("point", ["quiescing", "marking", "preparing", "committing"])
+def test_spouts_may_emit_when_they_are_deactivated_or_activated_in_the_middle_of_a_commit(point, guarantee):
     for nth, secs in product(range(3), (0.0, 0.003, 0.01, 0.02)):
-        faults = (Fault("rest", point, 1, nth, secs),)
+        faults = (Fault("deactivate", point, 1, nth, secs),)
         run(Scenario(2, 2, 16, 1, seed=nth, faults=faults, guarantee=guarantee, flushes=True))
 
 

@@ -1,4 +1,4 @@
-"""Internal. Checkpoint: where a topology on Spark keeps its commits. Slots write their parts, the driver the rest.
+"""Internal. Checkpoint: the commits of a topology on Spark. Slots write parts, the driver writes manifests.
 
 Where slots cannot write, they hand their parts to the driver.
 """
@@ -16,6 +16,7 @@ from pystorm_spark.checkpoint.slot_side import Written
 from pystorm_spark.checkpoint.store import OLDER_KEY, CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.plan import Plan
+from pystorm_spark.spark.protocol.messages import Answer, FileRequest, Prepared, Unwritten
 from pystorm_spark.spark.protocol.wire import Connection
 from pystorm_spark.spark.storage.hadoop_files import HadoopFiles
 from pystorm_spark.spark.storage.handed_files import FilesDesk
@@ -71,54 +72,55 @@ class Checkpoint:
         }
 
     def acked(self) -> list[Any]:
-        """What slots that go on when another one is started have to know of the last commit."""
+        """The ids that the last commit acks; slots that live on need them when another slot is started anew."""
         return self._log.acked().to_plain()
 
-    def serve(self, connection: Connection, request: dict[str, Any]) -> None:
-        """Do for a slot what it cannot do with the files itself."""
+    def serve(self, connection: Connection, request: FileRequest) -> None:
+        """Do an operation on a file for a slot that cannot reach the checkpoint itself."""
         assert self._desk is not None
         self._desk.serve(connection, request)
 
     def check(self) -> None:
-        """Raise a `StormError` if the last commit is not there any more: what follows it would be in vain."""
+        """Raise a `StormError` if the last commit is no longer there: no other could follow it."""
         self._log.check()
 
     def begin(self) -> None:
         """Raise a `CheckpointError` while no commit can be begun."""
         self._log.begin()
 
-    def make_commit(self, txid: int, replies: Mapping[int, dict[str, Any]]) -> bool:
+    def make_commit(self, txid: int, answers: Mapping[int, Answer]) -> bool:
         """Make what every slot has prepared the last commit, or raise a `CheckpointError`; False if rows are lost."""
         self._place.check_lock()
-        written: list[Written] = []
-        schemas: dict[str, int] = {}
-        letters: list[dict[str, Any]] = []
-        for reply in replies.values():
-            if "unwritten" in reply:
-                self.check()
-                raise CheckpointError(reply["unwritten"])
-            written.append(Written.from_plain(reply["written"]))
-            schemas.update(reply["schemas"])
-            letters += [{"time": time.time(), **letter} for letter in reply["letters"]]
+        prepared = self._prepared(answers)
+        written = [Written.from_plain(answer.written) for answer in prepared.values()]
         self._check_seen(written)
+        letters = [{"time": time.time(), **letter} for answer in prepared.values() for letter in answer.letters]
         if letters:
             self._place.add_letters(txid, letters)
-        if not self._write_rows(txid, {slot: reply["rows"] for slot, reply in replies.items()}):
+        if not self._write_rows(txid, {slot: answer.rows for slot, answer in prepared.items()}):
             return False
         self._place.check_lock()  # sinks may have taken minutes
+        schemas = {name: schema for answer in prepared.values() for name, schema in answer.schemas.items()}
         self._log.append(txid, written, schemas)
         for letter in letters:
             log.error("%(component)s: the message %(message_id)s has failed %(failures)d times and is given up", letter)
         return True
 
+    def _prepared(self, answers: Mapping[int, Answer]) -> dict[int, Prepared]:
+        for answer in answers.values():
+            if isinstance(answer, Unwritten):
+                self.check()
+                raise CheckpointError(answer.why)
+        return {slot: answer for slot, answer in answers.items() if isinstance(answer, Prepared)}
+
     def forget(self, slot: int) -> None:
-        """A slot's process is gone, and with it what it has written for a commit that will not be made."""
+        """Discard the parts that a dead slot has written for a commit that will not be made."""
         if self._desk is not None:
             self._desk.await_end(slot)
         try:
             self._log.forget(slot)
         except CheckpointError as exc:
-            log.warning("what slot %d has left behind stays until the next start: %s", slot, exc)
+            log.warning("the parts of dead slot %d could not be removed and stay until the next start: %s", slot, exc)
 
     def _check_seen(self, written: Iterable[Written]) -> None:
         for part in (part for one in written for part in (*one.parts[-1:], *one.acked)):

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 START = 'import sys; "" in sys.path[:1] and sys.path.pop(0); from pystorm_spark.spark.slot.process import main; main()'
 Started = tuple[int, "ProcessId | None"]  # a slot, and its process where that is on the driver's machine
 _SECRET_FREE = ("-c", START)  # what shows in a list of processes
-TRIES = 3  # of a placing job; where the driver is the executor Spark itself gives a task only one
+PLACING_TRIES = 3  # of a placing job; where the driver is the executor Spark itself gives a task only one
 LOST_WORKER = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
@@ -36,7 +37,7 @@ LOST_WORKER = (
     "java.net.SocketException",
     "java.lang.NullPointerException",
 )
-SETTLE_SECS = 2.0  # without another executor, and those that are there are taken for all
+SETTLE_SECS = 2.0  # without a new executor, before the known ones count as all
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,31 @@ class Launch:
         return slot, process_id(pid) if at_home else None
 
 
+def launch_of(control: Address, token: bytes, folder: Path | None, files: Path, environ: dict[str, str]) -> Launch:
+    """How to start slots from this process, the driver's."""
+    return Launch(
+        control,
+        token,
+        str(folder) if folder else None,
+        process_id(os.getpid()),
+        home(),
+        str(files),
+        tuple(path or str(Path.cwd()) for path in sys.path),
+        str(Path.cwd()),
+        environ,
+        log_level(),
+    )
+
+
 def place(
     sc: SparkContext, launch: Launch, slots: Sequence[int], first: int
 ) -> tuple[dict[int, ProcessId], RDD[Started] | None]:
-    """Start the processes of `slots`; they report to the driver by themselves. Those that are on its machine.
+    """Start the processes of `slots`, which connect to the driver by themselves; returns those on its machine.
 
     They are spread over the executors, beginning with the one that `first` stands for. The RDD that is returned keeps a
     block in each executor that has got a slot: dynamic allocation does not take it for idle, until it is unpersisted.
     """
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(PLACING_TRIES)):
         try:
             with translated(f"Spark could not start slots {list(slots)}", SparkError):
                 return _placed(sc, launch, slots, first)
@@ -117,7 +134,7 @@ def _placed(
 
 
 class Pins:
-    """What keeps the executors that have slots; what keeps none any more is let go."""
+    """Keeps executors that have slots from being released as idle."""
 
     def __init__(self) -> None:
         self._pins: dict[int, RDD[Started]] = {}  # by slot
@@ -177,7 +194,7 @@ def await_executors(sc: SparkContext, wanted: int) -> None:
 def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]:
     """The slots as an RDD, one partition each, that Spark's scheduler computes where they are wanted if it can."""
     jvm: Any = sc._jvm
-    pickled = CPickleSerializer()
+    pickled: Any = CPickleSerializer()  # whose methods have no types
     places = [
         jvm.scala.Tuple2(bytearray(pickled.dumps(slot)), jvm.PythonUtils.toSeq([place])) for slot, place in wanted
     ]
@@ -187,7 +204,7 @@ def _preferring(sc: SparkContext, wanted: Sequence[tuple[int, str]]) -> RDD[int]
 
 
 def home() -> str:
-    """The same where the driver's files and its Python are, and nowhere else."""
+    """A text that is the same wherever the driver's files and its Python are, and different elsewhere."""
     return f"{machine()}{sys.prefix}"
 
 
@@ -216,7 +233,7 @@ def _own_host(control: Address) -> str:
 
 
 def _spawn(argv: list[str], environ: dict[str, str], folder: str | None, spec: bytes) -> int:
-    """Start a process that is nobody's child: it outlives the Spark task, and leaves no zombie. Its number."""
+    """Start a process that outlives the Spark task and leaves no zombie; returns its pid."""
     reader, writer = os.pipe()
     failed, tell_failure = os.pipe()
     numbers, tell_number = os.pipe()

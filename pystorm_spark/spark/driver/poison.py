@@ -1,7 +1,7 @@
-"""Internal. Poison: tuples that slots were executing when their processes ended, as the driver keeps book of them.
+"""Internal. Poison: the driver's list of tuples that were executing when slot processes died.
 
-A tuple is known by a key (see `Announcer`). One that a slot has executed and outlived is none, so that a tuple that was
-only near when something else ended a process is soon forgotten.
+A tuple is known by a key (see `Announcer`). A suspect that a slot executes and outlives is removed from the list, so
+that a tuple is soon forgotten if something else ended the process.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 class Poison:
-    """Counts the deaths by each tuple: after `most` of them it is not executed any more; 0 keeps no book.
+    """Counts the deaths by each tuple: after `most` of them it is no longer executed; 0 for no limit.
 
-    What was executed in the same epoch counts once: a machine may end with several slots that execute equal tuples.
+    Several deaths in one epoch count once: a machine may die with several slots that execute equal tuples.
     """
 
     def __init__(self, most: int) -> None:
@@ -26,7 +26,7 @@ class Poison:
         self.has_news = False  # there are fewer suspects than slots were told
 
     def note_death(self, executing: Iterable[tuple[str, int]], now: float) -> bool:
-        """A process has ended while these were executed, each begun in an epoch; whether one is condemned now."""
+        """Count a death for each tuple that was executing; whether one of them is condemned now."""
         condemned = False
         for key, epoch in sorted((key, epoch) for key, epoch in executing if key and self.is_known):
             epochs = self._deaths.setdefault(key, set())
@@ -44,13 +44,13 @@ class Poison:
             self._noted_at.pop(key, None)
 
     def forget(self, before: float) -> None:
-        """Suspects that have ended no process since then do not come again, and knowing them costs all slots speed."""
+        """Remove suspects that have ended no process since `before`: looking for them slows all slots down."""
         for key, noted_at in list(self._noted_at.items()):
             if noted_at < before:
                 self.note_survival(key)
 
     def told(self) -> dict[str, list[str]]:
-        """What slots need to know of it."""
+        """The suspects and the condemned tuples, for slots."""
         deaths = list(self._deaths.items())  # the threads that listen to slots may change it
         return {
             "suspects": [key for key, epochs in deaths if len(epochs) < self._most],

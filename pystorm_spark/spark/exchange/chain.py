@@ -1,4 +1,4 @@
-"""Internal. The exchange: one Spark job, a chain of shuffles of (slot, bytes). Spark carries; it decodes nothing.
+"""Internal. Chains: Spark jobs that are chains of exchanges, shuffles of (slot, bytes). Spark decodes nothing.
 
 In every stage there is one Spark task for each slot, and it visits that slot. A parcel is the frames from one slot to
 another, packed by the slots.
@@ -24,11 +24,12 @@ class WholeInput(NoOpSerializer):
     """Reads the parcels of a task, and raises where they end too soon.
 
     When Spark cannot fetch a part of a shuffle it closes the stream to the Python worker, whose own serializers take
-    that for the end of the input. A slot would take in the rest, and never what Spark brings when it tries again.
+    that for the end of the input. The slot would take in only a part, and refuse all of it when Spark tries again.
     """
 
     def load_stream(self, stream: IO[bytes]) -> Iterator[bytes]:
-        while (length := read_int(stream)) != SpecialLengths.END_OF_DATA_SECTION:
+        read_length: Any = read_int  # pyspark gives it no types
+        while (length := read_length(stream)) != SpecialLengths.END_OF_DATA_SECTION:
             parcel = stream.read(length)
             if len(parcel) < length:
                 raise EOFError(f"{len(parcel)} bytes have come of a parcel of {length}")
@@ -107,8 +108,8 @@ def forget_shuffles(chain: RDD[Any]) -> None:
 
 
 def _shuffled(keyed: RDD[Any], jvm: Any, partitioner: Any, serializer: Any) -> RDD[Any]:
-    """What `RDD.partitionBy` does, for parcels that are bytes already: nothing is pickled."""
-    keyed._bypass_serializer = True  # type: ignore[attr-defined]
+    """Shuffle as `RDD.partitionBy` does, but without pickling: parcels are bytes already."""
+    keyed._bypass_serializer = True  # type: ignore[attr-defined]  # which only pyspark's own RDDs declare
     moved = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD().partitionBy(partitioner)
     moved.rdd().setSerializer(serializer)
     return RDD(jvm.PythonRDD.valueOfPair(moved), keyed.context, WholeInput())

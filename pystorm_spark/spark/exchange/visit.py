@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from pystorm_spark.spark.protocol.messages import SLOT_TO_TASK, Exchange, Message, Parcels
 from pystorm_spark.spark.protocol.wire import MISSED, Address, Connection, WireError, connect
 
 # Where the other side alone has closed a connection, Linux tells only if it is asked for it.
 CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP
+UNREACHED = Parcels("lost", [])  # stands for the answer of a slot that cannot be reached
 TARGET = struct.Struct("!q")  # how a partition's number is told to Spark
 
 _connections: dict[Address, Connection] = {}  # of this Python worker, which Spark uses again and again
@@ -48,23 +50,23 @@ class Visit:
         # The input is drained before anything else: a Python worker with input left cannot be used again.
         taken = list(parcels)
         spare_modules()
-        status, answer = ask(self.order.addresses[slot], self.order.token, self.request(taken))
+        answer = ask(self.order.addresses[slot], self.order.token, self.request(taken))
+        parcels_of_slot = answer if isinstance(answer, Parcels) else UNREACHED
         if self.is_last:
-            yield slot, status
+            yield slot, parcels_of_slot.status
             return
-        for target, parcel in self.output(status, answer):
+        for target, parcel in self.output(parcels_of_slot):
             yield TARGET.pack(target)
             yield parcel
 
-    def request(self, parcels: list[bytes]) -> list[Any]:
-        """What the slot is asked: to take `parcels` in, and to hand out what it has."""
-        order = self.order
-        return [order.epoch, order.job, self.number, self.is_last, parcels]
+    def request(self, parcels: list[bytes]) -> Exchange:
+        """Ask the slot to take `parcels` in, and to hand out what it has."""
+        return Exchange(self.order.epoch, self.order.job, self.number, self.is_last, parcels)
 
-    def output(self, status: str, answer: list[Any]) -> list[Any]:
-        """The parcels for the slots; all of them must know if what the next stage brings is not all there was."""
-        if status in ("ok", "missed"):
-            return answer
+    def output(self, answer: Parcels) -> list[Any]:
+        """The parcels for the slots. If this slot was not reached, all slots are told that parcels are missing."""
+        if answer.status in ("ok", "missed"):
+            return answer.parcels
         return [[slot, MISSED] for slot in range(len(self.order.addresses))]
 
 
@@ -79,26 +81,26 @@ def spare_modules() -> None:
     gc.freeze()
 
 
-def ask(address: Address, token: bytes, request: list[Any]) -> tuple[str, list[Any]]:
-    """Ask a slot; "lost" instead of an error, so that the job drains at once and the driver can recover."""
+def ask(address: Address, token: bytes, request: Message) -> Message | None:
+    """The answer of a slot; None instead of an error, so that the job drains at once and the driver can recover."""
     for fresh in (False, True):
         connection = None if fresh else _connections.pop(address, None)
         if connection is None and not fresh:
             continue
         try:
             connection = connection or _connect(address, token)
-            connection.send(request)
-            status, _, answer = connection.receive()
+            connection.send(request.to_plain())
+            answer = SLOT_TO_TASK.read(connection.receive())
         except WireError:
             continue  # an old connection may have been closed meanwhile: asking again is safe, answers are kept
         _connections[address] = connection
-        return status, answer
-    return "lost", []
+        return answer
+    return None
 
 
 def _connect(address: Address, token: bytes) -> Connection:
-    """A connection to a slot that there is none to yet; those to slots that have ended are closed meanwhile."""
-    with suppress(OSError):  # which says nothing of this one
+    """Connect to a slot, and close connections to slots that have ended."""
+    with suppress(OSError):  # an error there does not concern this connection
         for other in _ended(_connections):
             _connections.pop(other).close()
     return connect(address, token)

@@ -1,4 +1,4 @@
-"""Internal. The certificate of a run, computed from the run's token: whoever has the token can show it and check it.
+"""Internal. The certificate of a run, computed from the run's token: whoever has the token can use and check it.
 
 So nothing but the token has to be handed out. Python's standard library can use certificates and cannot make any; what
 is missing is one multiplication on the curve P-256 for the public key, one for the signature, and some bytes of DER.
@@ -23,7 +23,16 @@ G: Point = (
     0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
 )
 
-SEQUENCE, SET, INTEGER, BITS, OCTETS, OID, TEXT, TIME = 0x30, 0x31, 0x02, 0x03, 0x04, 0x06, 0x0C, 0x18
+SEQUENCE, SET, INTEGER, BIT_STRING, OCTET_STRING, OID, UTF8_STRING, TIME = (
+    0x30,
+    0x31,
+    0x02,
+    0x03,
+    0x04,
+    0x06,
+    0x0C,
+    0x18,
+)
 EC_PUBLIC_KEY = bytes.fromhex("2a8648ce3d0201")
 P_256 = bytes.fromhex("2a8648ce3d030107")
 ECDSA_WITH_SHA256 = bytes.fromhex("2a8648ce3d040302")
@@ -44,17 +53,17 @@ def certificate_of(token: bytes) -> Certificate:
     public = b"\x04" + x.to_bytes(32, "big") + y.to_bytes(32, "big")
     body = _body(public)
     algorithm = _der(SEQUENCE, _der(OID, ECDSA_WITH_SHA256))
-    signed = _der(SEQUENCE, body, algorithm, _der(BITS, b"\0", _signature(token, secret, body)))
+    signed = _der(SEQUENCE, body, algorithm, _der(BIT_STRING, b"\0", _signature(token, secret, body)))
     # Without the public key, which OpenSSL then computes, and compares with the certificate's.
-    key = _der(SEQUENCE, _integer(1), _der(OCTETS, secret.to_bytes(32, "big")), _der(0xA0, _der(OID, P_256)))
+    key = _der(SEQUENCE, _integer(1), _der(OCTET_STRING, secret.to_bytes(32, "big")), _der(0xA0, _der(OID, P_256)))
     return Certificate(_pem("CERTIFICATE", signed), _pem("EC PRIVATE KEY", key))
 
 
 def _body(public: bytes) -> bytes:
     """What is signed: a certificate of version 3 without an end, for nobody in particular."""
-    name = _der(SEQUENCE, _der(SET, _der(SEQUENCE, _der(OID, COMMON_NAME), _der(TEXT, b"pystorm-spark"))))
+    name = _der(SEQUENCE, _der(SET, _der(SEQUENCE, _der(OID, COMMON_NAME), _der(UTF8_STRING, b"pystorm-spark"))))
     validity = _der(SEQUENCE, _der(TIME, b"20000101000000Z"), _der(TIME, b"99991231235959Z"))
-    key = _der(SEQUENCE, _der(SEQUENCE, _der(OID, EC_PUBLIC_KEY), _der(OID, P_256)), _der(BITS, b"\0", public))
+    key = _der(SEQUENCE, _der(SEQUENCE, _der(OID, EC_PUBLIC_KEY), _der(OID, P_256)), _der(BIT_STRING, b"\0", public))
     algorithm = _der(SEQUENCE, _der(OID, ECDSA_WITH_SHA256))
     return _der(SEQUENCE, _der(0xA0, _integer(2)), _integer(1), algorithm, name, validity, name, key)
 
@@ -68,7 +77,7 @@ def _signature(token: bytes, secret: int, body: bytes) -> bytes:
 
 
 def _number(token: bytes, purpose: bytes) -> int:
-    """A number from 1 to N - 1 that nobody can tell who does not know the token."""
+    """A number from 1 to N - 1 that only those who know the token can compute."""
     drawn = hmac.digest(token, b"pystorm-spark certificate " + purpose, "sha512")
     return int.from_bytes(drawn, "big") % (N - 1) + 1
 

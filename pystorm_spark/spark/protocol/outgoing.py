@@ -1,4 +1,4 @@
-"""Internal. Outgoing: a connection on which nobody waits until the other side reads."""
+"""Internal. Outgoing: a connection whose sender never waits until the other side reads."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import threading
 from collections import deque
 from typing import Any
 
+from pystorm_spark.spark.protocol.messages import Lease
 from pystorm_spark.spark.protocol.wire import Connection, WireError, pack
 
-MOST_WAITING = 16 << 20  # bytes that a slot has not taken; a slot that reads is never so far behind
-OVERHEAD = 128  # bytes of memory that a message takes beside its own
+MOST_UNSENT_BYTES = 16 << 20  # that a slot may be behind; one that reads never is
+MESSAGE_OVERHEAD_BYTES = 128  # bytes of memory that a message takes beside its own
 LEASE = b""  # stands for the newest lease; no message is empty
 
 
 class OverfullError(WireError):
-    """The other side has not read for so long that no more is kept for it."""
+    """The other side has not read for too long: too many bytes wait for it."""
 
 
 class Outgoing:
@@ -33,15 +34,15 @@ class Outgoing:
         self._thread = threading.Thread(target=self._write, name=name, daemon=True)
         self._thread.start()
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Have `message` sent; a `WireError` if it is known that it cannot be."""
-        data = pack(message)
+    def send(self, plain: dict[str, Any]) -> None:
+        """Have a message sent, given as `Message.to_plain` makes it; a `WireError` if it is known that it cannot be."""
+        data = pack(plain)
         with self._changed:
             if self._closed:
                 raise WireError("the connection has ended")
-            if self._waiting_bytes >= MOST_WAITING:
+            if self._waiting_bytes >= MOST_UNSENT_BYTES:
                 raise OverfullError(f"it has not read {self._waiting_bytes:,} bytes of what it was told")
-            if message["kind"] != "lease":
+            if plain["kind"] != Lease.kind:
                 self._put(data)
             else:
                 if self._lease is None:
@@ -51,7 +52,7 @@ class Outgoing:
 
     def _put(self, data: bytes) -> None:
         self._waiting.append(data)
-        self._waiting_bytes += len(data) + OVERHEAD
+        self._waiting_bytes += len(data) + MESSAGE_OVERHEAD_BYTES
 
     def receive(self) -> Any:
         return self._connection.receive()
@@ -79,7 +80,7 @@ class Outgoing:
             if self._closed:
                 return None
             data = self._waiting.popleft()
-            self._waiting_bytes -= len(data) + OVERHEAD
+            self._waiting_bytes -= len(data) + MESSAGE_OVERHEAD_BYTES
             if data == LEASE:
                 assert self._lease is not None
                 data, self._lease = self._lease, None

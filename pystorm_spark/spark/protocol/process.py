@@ -1,4 +1,4 @@
-"""Internal. Processes as the operating system knows them: which they are, and whether they still live."""
+"""Internal. Processes of the operating system: their identity, and whether they live."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 
 class ProcessId(NamedTuple):
-    """A process for certain: its number may be given to another one, its number and start time may not."""
+    """A process for certain: a pid may be reused, a pid with its start time may not."""
 
     pid: int
     started: str
 
     def is_alive(self) -> bool:
-        """Whether it lives; where the system does not tell, as at the limit of open files, it is taken to."""
+        """Whether it lives; True if the system cannot tell, as at the limit of open files."""
         try:
             return self.started != "" and _start_time(self.pid) == self.started
         except OSError:
@@ -48,7 +48,7 @@ def kill_children(marker: str) -> int:
 
 
 def machine() -> str:
-    """Something that is the same in all processes of this machine since it started, and nowhere else."""
+    """A text that is the same in all processes of this machine since it booted, and different elsewhere."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     return f"{socket.gethostname()}/{boot_id.read_text().strip() if boot_id.exists() else ''}"
 

@@ -1,4 +1,4 @@
-"""Internal. Errors on their way from a slot to the driver: with their type, their cause and the user's traceback."""
+"""Internal. Errors of slots, packed for the driver with their type, their causes and the user's traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pack_error(error: BaseException) -> list[Any]:
 
 
 def unpack_error(packed: list[Any]) -> BaseException:
-    """The error that a slot has packed; of what caused it last, the traceback is the cause."""
+    """The error that a slot has packed; its innermost cause has the slot's traceback as its cause."""
     cause: BaseException = SlotTraceback(packed[-1][2])
     for pickled, text, _ in reversed(packed):
         error = _unpickled(pickled) or StormError(text)
@@ -44,7 +44,7 @@ def unpack_error(packed: list[Any]) -> BaseException:
 def _pickled(error: BaseException) -> bytes | None:
     try:
         pickled: bytes = cloudpickle.dumps(error)
-    except Exception:  # of user code, and told by its text
+    except Exception:  # of user code: only the text of the error travels
         return None
     return pickled
 

@@ -1,9 +1,8 @@
-"""Internal. Messages on a socket: length-prefixed msgpack, read only after the other side has shown the token.
+"""Internal. Connections: length-prefixed msgpack on a socket, read only after the peer has proved to know the token.
 
-Nothing is unpickled here, and no memory is taken for a message that is larger than its connection allows. TCP is always
-encrypted (`encrypted`); a Unix socket is in a folder that the kernel keeps others out of. Either begins with a hello of
-a fixed size, by which both sides prove that they know the token, the server first. A proof is good for one role, one
-address and one connection.
+Nothing is unpickled here, and a message larger than its connection allows takes no memory. TCP is always encrypted
+(`encrypted`); a Unix socket is in a folder that other users cannot enter. Either begins with a handshake of fixed size:
+both sides prove that they know the token, the server first. A proof holds for one role, one address and one connection.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from pystorm_spark.errors import StormError
 if TYPE_CHECKING:
     from pystorm_spark.spark.protocol.encrypted import Encrypted
 
-LENGTH = struct.Struct("<Q")
+LENGTH_PREFIX = struct.Struct("<Q")
 NONCE_BYTES = 32
 PROOF_BYTES = 32
-CLIENT, SERVER = b"pystorm-spark client", b"pystorm-spark server"  # who proves something
-HELLO_SECS = 10.0  # for a whole hello, however slowly it comes
-MOST_STRANGERS = 32  # that may be at their hello at once
-QUIET_SECS = 60.0  # between two words about connections that were refused
+CLIENT, SERVER = b"pystorm-spark client", b"pystorm-spark server"  # roles in a proof
+HANDSHAKE_TIMEOUT_SECS = 10.0  # for a whole handshake, however slowly it comes
+MOST_STRANGERS = 32  # that may be at their handshake at once
+REFUSAL_LOG_SECS = 60.0  # between two log lines about refused connections
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}  # pass by themselves
 MAX_MESSAGE = 4 << 30  # msgpack cannot hold more in one value
 FOLDER_PREFIX = "pystorm-"
@@ -46,7 +45,7 @@ LONGEST_FOLDER = LONGEST_UNIX_PATH - len(f"/{FOLDER_PREFIX}12345678/slot-1234-12
 
 
 class WireError(StormError):
-    """A connection broke, or the other side does not speak as it should."""
+    """A connection broke, or the peer does not follow the protocol."""
 
 
 class Address(NamedTuple):
@@ -57,7 +56,7 @@ class Address(NamedTuple):
 
 
 def pack(message: Any) -> bytes:
-    """A message as it travels. Texts are for people to read, and may hold anything that user code put into them."""
+    """A message as bytes. Lone surrogates, which user code may put into texts, are escaped."""
     packed: bytes = msgpack.packb(message, unicode_errors="backslashreplace")
     return packed
 
@@ -75,15 +74,15 @@ class Connection:
         """Send a message that `pack` has made."""
         try:
             if len(data) < 1 << 16:
-                self._sock.sendall(LENGTH.pack(len(data)) + data)
+                self._sock.sendall(LENGTH_PREFIX.pack(len(data)) + data)
             else:
-                self._sock.sendall(LENGTH.pack(len(data)))
+                self._sock.sendall(LENGTH_PREFIX.pack(len(data)))
                 self._sock.sendall(data)
         except OSError as exc:
             raise WireError(f"the connection broke while sending: {exc}") from exc
 
     def receive(self, limit: int = MAX_MESSAGE) -> Any:
-        (length,) = LENGTH.unpack(_read(self._sock, LENGTH.size))
+        (length,) = LENGTH_PREFIX.unpack(_read(self._sock, LENGTH_PREFIX.size))
         if length > limit:
             raise WireError(f"a message of {length} bytes is announced, but at most {limit} are allowed here")
         try:
@@ -125,7 +124,7 @@ def listen(folder: Path | None, host: str, name: str, known_as: str = "") -> tup
     return server, Address(path)
 
 
-def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Connection:
+def connect(address: Address, token: bytes, timeout: float = HANDSHAKE_TIMEOUT_SECS) -> Connection:
     """An authenticated connection to the server at `address`."""
     until = time.monotonic() + timeout
     try:
@@ -134,7 +133,7 @@ def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Conn
         else:
             sock = _connected(address.host, until)
     except OSError as exc:
-        raise WireError(f"nobody answers: {exc}") from exc
+        raise WireError(f"the peer does not answer: {exc}") from exc
     try:
         channel = _channel(sock, token, until, is_server=False)
         _greet(channel, address, token, until)
@@ -146,10 +145,10 @@ def connect(address: Address, token: bytes, timeout: float = HELLO_SECS) -> Conn
 
 
 def _channel(sock: socket.socket, token: bytes, until: float, is_server: bool) -> socket.socket | Encrypted:
-    """What messages travel on. The kind of the socket alone decides whether they are encrypted; nobody is asked."""
+    """The socket, encrypted if it is TCP; no side can ask for anything else."""
     if sock.family == socket.AF_UNIX:
         return sock
-    # Which takes time and memory, and on one machine nobody needs it.
+    # Importing it takes time and memory, which slots on one machine save.
     from pystorm_spark.spark.protocol.encrypted import Encrypted, set_up_tcp
 
     try:
@@ -179,9 +178,9 @@ def _connected(path: str, until: float) -> socket.socket:
 
 def accept(sock: socket.socket, address: Address, token: bytes) -> Connection:
     """The connection of a client that has just come to `address`, once it has shown that it knows `token`."""
-    until = time.monotonic() + HELLO_SECS
+    until = time.monotonic() + HANDSHAKE_TIMEOUT_SECS
     try:
-        sock.settimeout(HELLO_SECS)
+        sock.settimeout(HANDSHAKE_TIMEOUT_SECS)
         if sock.family == socket.AF_UNIX:
             _check_peer(sock)
         channel = _channel(sock, token, until, is_server=True)
@@ -194,10 +193,10 @@ def accept(sock: socket.socket, address: Address, token: bytes) -> Connection:
 
 
 class Door:
-    """Lets in who knows the token: accepts connections and serves each in a thread of its own.
+    """Accepts connections, and serves those that prove they know the token, each in a thread of its own.
 
-    Strangers cost little. Each has `HELLO_SECS` for its hello; where too many are at it, the one that has taken longest
-    is turned away; and what becomes of them is told now and then, not each time.
+    Clients that have not shown the token cost little. Each has `HANDSHAKE_TIMEOUT_SECS` for its handshake. When too
+    many are at it, the one that has taken longest is closed. Refusals are logged now and then, not each time.
     """
 
     def __init__(
@@ -214,7 +213,7 @@ class Door:
         self._serve = serve
         self._tell = tell
         self._lock = threading.Lock()
-        self._strangers: dict[socket.socket, None] = {}  # the first one has taken longest
+        self._strangers: dict[socket.socket, None] = {}  # the oldest first
         self._threads: set[threading.Thread] = set()
         self._untold = 0
         self._quiet_until = 0.0
@@ -240,7 +239,7 @@ class Door:
             thread.start()
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Accept no more connections."""
         _hang_up(self._server)
         self._server.close()
         with self._lock:
@@ -277,8 +276,8 @@ class Door:
             self._serve(connection)
         except WireError:
             pass  # it has ended, as every connection does
-        except Exception as exc:  # whatever was said, it ends this connection and nothing else
-            self._refused(f"what it said cannot be understood: {type(exc).__name__}: {exc}")
+        except Exception as exc:  # an invalid message ends this connection and nothing else
+            self._refused(f"its message is invalid: {type(exc).__name__}: {exc}")
         finally:
             connection.close()
 
@@ -288,14 +287,14 @@ class Door:
             now = time.monotonic()
             if now < self._quiet_until:
                 return
-            self._quiet_until = now + QUIET_SECS
+            self._quiet_until = now + REFUSAL_LOG_SECS
             untold, self._untold = self._untold, 0
         others = f" (and {untold - 1} others before it)" if untold > 1 else ""
         self._tell(f"a connection was refused: {why}{others}")
 
 
 def private_folder(parent: Path | None = None, longest: int = LONGEST_FOLDER) -> Path:
-    """A fresh folder that nobody else can reach; where it is not made inside `parent`, of at most `longest` bytes."""
+    """A new folder that other users cannot enter; without `parent`, its path has at most `longest` bytes."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
     except OSError as exc:
@@ -334,7 +333,7 @@ def _hang_up(sock: socket.socket | Encrypted) -> None:
 
 
 def _greet(channel: socket.socket | Encrypted, address: Address, token: bytes, until: float) -> None:
-    """The client's hello. It proves nothing to a server that has not proved first that it is the one at `address`."""
+    """The client's side of the handshake. The server at `address` proves first that it knows the token."""
     ours = os.urandom(NONCE_BYTES)
     _write(channel, ours)
     theirs = bytes(_read(channel, NONCE_BYTES, until))
@@ -344,7 +343,7 @@ def _greet(channel: socket.socket | Encrypted, address: Address, token: bytes, u
 
 
 def _admit(channel: socket.socket | Encrypted, address: Address, token: bytes, until: float) -> None:
-    """The server's side of it."""
+    """The server's side of the handshake."""
     theirs = bytes(_read(channel, NONCE_BYTES, until))
     ours = os.urandom(NONCE_BYTES)
     nonces = theirs + ours
@@ -353,7 +352,7 @@ def _admit(channel: socket.socket | Encrypted, address: Address, token: bytes, u
 
 
 def _proof(token: bytes, role: bytes, nonces: bytes, address: Address) -> bytes:
-    """Both nonces, the client's first: neither side can be made to repeat a proof."""
+    """A proof over both nonces, the client's first, so that no side can be made to repeat one."""
     place = f"{address.host} {address.port}".encode("utf-8", "surrogateescape")
     return hmac.digest(token, role + nonces + place, "sha256")
 

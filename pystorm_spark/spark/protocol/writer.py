@@ -1,4 +1,4 @@
-"""Internal. Writer: writes lines to a place that may not take them, so that whoever has a line never waits."""
+"""Internal. Writer: writes lines to a stream that may block, without making its callers wait."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING = 32 << 20  # bytes of lines that wait to be written
-OVERHEAD = 256  # bytes of memory that a line takes beside its text
+MOST_UNWRITTEN_BYTES = 32 << 20  # bytes of lines that wait to be written
+LINE_OVERHEAD_BYTES = 256  # bytes of memory that a line takes beside its text
 
 
 class Writer:
     """Calls `write`, with level and text, in a thread of its own that is made when it is first needed.
 
-    Where `write` blocks, lines wait up to a limit and are dropped beyond it. How many were dropped is written in their
-    place as soon as there is room again.
+    If `write` blocks, lines wait up to a limit, and are dropped beyond it. The number of dropped lines is written in
+    their place when lines are taken again.
     """
 
     def __init__(self, name: str, write: Callable[[int, str], None]) -> None:
@@ -32,7 +32,7 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     def put(self, level: int, text: str) -> None:
-        """Have a line written, or count it as dropped."""
+        """Queue a line, or drop and count it."""
         with self._changed:
             if self._closed or not self._has_room():
                 self._dropped += 1
@@ -63,11 +63,11 @@ class Writer:
 
     def _has_room(self) -> bool:
         # Once lines were dropped there is much room before others are taken: not one for each that is written.
-        return self._waiting_bytes < (MOST_WAITING // 2 if self._dropped else MOST_WAITING)
+        return self._waiting_bytes < (MOST_UNWRITTEN_BYTES // 2 if self._dropped else MOST_UNWRITTEN_BYTES)
 
     def _append(self, level: int, text: str, stands_for: int = 1) -> None:
         self._lines.append((level, text, stands_for))
-        self._waiting_bytes += len(text) + OVERHEAD
+        self._waiting_bytes += len(text) + LINE_OVERHEAD_BYTES
 
     def _append_dropped(self) -> None:
         if self._dropped:
@@ -88,7 +88,7 @@ class Writer:
                 log.debug("a line of a slot cannot be written", exc_info=True)
             with self._changed:
                 self._lines.popleft()
-                self._waiting_bytes -= len(text) + OVERHEAD
+                self._waiting_bytes -= len(text) + LINE_OVERHEAD_BYTES
                 if not self._lines:
                     self._append_dropped()
                 self._changed.notify_all()

@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec.arrow_rows import BYTES, TEXT, row_count
 from pystorm_spark.runtime.codec.codec import ValueCodec
-from pystorm_spark.spark.driver.control import SlotLink
-from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.driver.link import SlotLink
+from pystorm_spark.spark.driver.slots import Slots
 from pystorm_spark.spark.errors import spark_errors_ignored, translated
 from pystorm_spark.spark.exchange.visit import ask
+from pystorm_spark.spark.protocol.messages import Fed, Feed, Release, Settled
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.rows.fetching import JOB_TRIES, LOSS_NOTICE_SECS
 from pystorm_spark.spark.rows.full_disk import FullDisk
@@ -67,8 +68,9 @@ class Handing:
         for number, (count, chunk) in enumerate(self._chunks(rows)):
             task = self.tasks[(partition + dealt(number, len(self.tasks))) % len(self.tasks)]
             if reached and task in self.addresses:
-                request = ["feed", task, self.round_, partition, attempt, number, [first, count, chunk, self.kinds]]
-                reached = ask(self.addresses[task], self.token, request)[0] == "ok"
+                request = Feed(task, self.round_, partition, attempt, number, [first, count, chunk, self.kinds])
+                answer = ask(self.addresses[task], self.token, request)
+                reached = isinstance(answer, Fed) and answer.is_taken
                 counts = got.setdefault(task, [0, 0, 0])
                 counts[0] += 1
                 counts[1] += count
@@ -161,9 +163,9 @@ class Feeder:
     """
 
     def __init__(
-        self, driver: Driver, token: bytes, tasks: Sequence[int], slot_of: dict[int, int], by_ids: bool = False
+        self, slots: Slots, token: bytes, tasks: Sequence[int], slot_of: dict[int, int], by_ids: bool = False
     ) -> None:
-        self.driver = driver
+        self.slots = slots
         self._token = token
         self._tasks = tuple(tasks)
         self._slot_of = slot_of
@@ -184,11 +186,11 @@ class Feeder:
         even = min(LARGEST_CHUNK_ROWS, max(SMALLEST_CHUNK_ROWS, rows // (CHUNKS_PER_TASK * len(self._tasks))))
         return max(1, min(even, int(LARGEST_CHUNK_BYTES / row_bytes)))
 
-    def on_settled(self, link: SlotLink, message: dict[str, Any]) -> None:
+    def on_settled(self, link: SlotLink, message: Settled) -> None:
         """Note that a task has settled its share. Called in the threads that listen to slots."""
-        share = self._shares.get(message["task"])
-        if share is not None and share.link is link and share.round == message["round"]:
-            share.dead = message["dead"]
+        share = self._shares.get(message.task)
+        if share is not None and share.link is link and share.round == message.round:
+            share.dead = message.dead
             share.is_settled = True
 
     def feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None = None) -> dict[int, Share]:
@@ -210,7 +212,7 @@ class Feeder:
                 whole = self._shares and not self._by_ids and not rows.is_determinate()
                 tasks = self._tasks if whole else lacking
                 self._feed(rows, batch, partitions, tasks)
-            if not self.driver.wait_for(self._is_at_an_end):
+            if not self.slots.wait_for(self._is_at_an_end):
                 raise Stopped(f"the topology ended before batch {batch} was done")
             if all(share.is_settled and not share.is_lost() for share in self._shares.values()):
                 return self._shares
@@ -224,9 +226,9 @@ class Feeder:
 
     def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
         """Run Spark jobs until one has handed all `tasks` their shares, then release the rows."""
-        failures, disk = 0, FullDisk(f"the rows of batch {batch}", self.driver.pause)
+        failures, disk = 0, FullDisk(f"the rows of batch {batch}", self.slots.pause)
         while True:
-            links = self.driver.all_ready()
+            links = self.slots.all_ready()
             if links is None:
                 raise Stopped(f"the topology ended before batch {batch} was done")
             try:
@@ -241,7 +243,7 @@ class Feeder:
                 continue
             if handed is not None:
                 break
-            self.driver.wait_for(lambda: any(link.state != "ready" for link in links), LOSS_NOTICE_SECS)  # noqa: B023
+            self.slots.wait_for(lambda: any(link.state != "ready" for link in links), LOSS_NOTICE_SECS)  # noqa: B023
         round_, parts = handed
         if self._by_ids and self.check_layout is not None and len(tasks) == len(self._tasks):
             self.check_layout(batch, [sum(count for _, count, _ in got.values()) for _, _, got in sorted(parts)])
@@ -251,7 +253,7 @@ class Feeder:
             count, size = (sum(got[task][each] for _, _, got in parts if task in got) for each in (1, 2))
             self._shares[task] = Share(link, round_, count, size)
             if count:
-                link.tell("release", task=task, batch=batch, round=round_, parts=own)
+                link.tell(Release(task, batch, round_, own))
 
     def _hand_over(
         self, rows: Rows, partitions: Sequence[int] | None, tasks: Sequence[int], links: list[SlotLink]

@@ -11,10 +11,11 @@ from pyspark import RDD, SparkContext
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.codec.codec import ValueCodec
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.driver.slots import Slots
 from pystorm_spark.spark.errors import SparkError, translated
 from pystorm_spark.spark.exchange.visit import ask
+from pystorm_spark.spark.protocol.messages import Fetch, Fetched
 from pystorm_spark.spark.protocol.wire import Address
 
 log = logging.getLogger(__name__)
@@ -88,13 +89,12 @@ class Fetching:
         for place in list(places):
             number = 0
             while True:
-                status, answer = ask(place.address, self.token, ["fetch", place.task, place.key, number])
-                if status != "ok":
+                answer = ask(place.address, self.token, Fetch(place.task, place.key, number))
+                if not (isinstance(answer, Fetched) and answer.is_there):
                     raise StormError(f"the rows of task {place.task} {GONE}")
-                count, data = answer
-                if not count:
+                if not answer.rows:
                     break
-                yield from codec.unpack_rows(data, count)
+                yield from codec.unpack_rows(answer.data, answer.rows)
                 number += 1
 
 

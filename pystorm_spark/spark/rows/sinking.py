@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormError
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.errors import reason, translated
 from pystorm_spark.spark.rows.fetching import fetched
 from pystorm_spark.spark.slot.keeping_bolt import WritingBolt
@@ -63,7 +63,7 @@ class Sinks:
 
     def _note_begun(self, txid: int, due: set[str]) -> None:
         """Store which sinks may have written a batch, so that it is known after a crash."""
-        if due and (txid, due) != self._begun:
+        if due and (txid, frozenset(due)) != self._begun:
             try:
                 self._place.write_text(NOTE, json.dumps({"commit": txid, "sinks": sorted(due)}))
             except OSError as exc:

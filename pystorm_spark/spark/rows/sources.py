@@ -194,7 +194,7 @@ class SourceQuery:
         self._starting = threading.Lock()  # held during a start, so that no query starts after a stop
         self._callback: Callback | None = None
         self._query: Any = None
-        self._disk = FullDisk(f"the source of spout {source.id!r}", feeder.driver.pause)
+        self._disk = FullDisk(f"the source of spout {source.id!r}", feeder.slots.pause)
         refused = None
         try:
             self._start()
@@ -250,7 +250,7 @@ class SourceQuery:
         """Write the dead letters; False if some were lost with their slot, and a share must be fed again."""
         try:
             if self._may_run_again or any(share.dead for share in shares.values()):
-                self._source.write_dead_letters(batch, shares, self._token, self._feeder.driver)
+                self._source.write_dead_letters(batch, shares, self._token, self._feeder.slots)
         except RowsLost:
             if not any(share.is_lost() for share in shares.values()):
                 raise

@@ -96,7 +96,8 @@ def own_session(folder: Path) -> SparkSession:
     hurry = partial(_kill_jvm, is_ours=gateway is None)
     if gateway is None:
         with open(_jvm_folder() / "spark.log", "ab") as output, Patience(hurry, hurry_at_once=True):
-            gateway = launch_gateway(SparkConf().setAll(_jvm_settings()), {"stdout": output, "stderr": output})
+            launch: Any = launch_gateway  # pyspark gives it no types
+            gateway = launch(SparkConf().setAll(_jvm_settings()), {"stdout": output, "stderr": output})
     with Patience(hurry):
         _remove_with_jvm(_jvm_folder(), gateway)
         conf = SparkConf().setAll([*_jvm_settings(), *SESSION_SETTINGS.items()])

@@ -1,8 +1,8 @@
-"""Internal. SlotActor: what a slot process does with its messages, its turns and its exchanges.
+"""Internal. SlotActor: handles the messages, turns and exchanges of a slot process.
 
-It has no thread, no socket, no clock of its own and no way to end the process: the process around it, `slot_process`,
-lends it these. So a test can drive it by hand, in simulated time. `handle` and `stats` may be called beside the thread
-that turns the slot; whatever changes the slot is queued for that thread.
+It starts no thread, opens no socket, reads no clock of its own and cannot end the process: `Process` gives it all of
+these. So a test can drive it by hand, in simulated time. Other threads than the one that turns the slot may call
+`handle` and `stats`; whatever changes the slot is queued for the turning thread.
 """
 
 from __future__ import annotations
@@ -24,6 +24,40 @@ from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.runtime.components import load_plan
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.task import IDLE_CALL_SECS
+from pystorm_spark.spark.protocol.messages import (
+    Activate,
+    AskStats,
+    Assignment,
+    Calm,
+    Careful,
+    Collect,
+    Collected,
+    Commit,
+    Deactivate,
+    Done,
+    EndInput,
+    Exchanged,
+    Failed,
+    Frames,
+    Full,
+    Lease,
+    Letter,
+    LetterKept,
+    Mark,
+    Message,
+    NotDone,
+    PoisonKeys,
+    Prepare,
+    Quiesce,
+    Read,
+    Ready,
+    Release,
+    Reset,
+    Resume,
+    Stats,
+    Stop,
+    Stopped,
+)
 from pystorm_spark.spark.protocol.slot_errors import pack_error
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.slot.announcer import Announcer
@@ -32,23 +66,23 @@ from pystorm_spark.spark.slot.relief import Relief
 from pystorm_spark.spark.slot.rows import RowTasks
 from pystorm_spark.spark.slot.state import Background, SlotState
 
-LONGEST_REST_SECS = 0.02
+LONGEST_POLL_WAIT_SECS = 0.02
 LONGEST_IDLE_SECS = 0.25
 
-Handler = Callable[[Any, dict[str, Any]], None]
+Handler = Callable[[Any, Any], None]
 
 
 class Process(Protocol):
     """What a slot needs of the process that it is in; a simulator can be put in its place."""
 
-    def tell(self, kind: str, **content: Any) -> None:
+    def tell(self, message: Message) -> None:
         """Send a message to the driver."""
 
     def wake(self) -> None:
-        """There is something to do: the thread that turns the slot shall not rest."""
+        """There is something to do: the thread that turns the slot shall not idle."""
 
     def stop(self) -> None:
-        """Have the slot turned no more, after what it is at."""
+        """Stop turning the slot after the current step."""
 
     def note_call(self, began: float) -> None:
         """The calling thread is about to call user code, or has returned from it, which is 0."""
@@ -57,15 +91,14 @@ class Process(Protocol):
         """The files of the checkpoint in `place`, which are handed over to the driver if it `is_handed`."""
 
     def background(self, name: str) -> Background:
-        """What runs calls one after the other, in a thread of that name."""
+        """An executor that runs calls one after the other, in a thread of that name."""
 
 
 class SlotActor:
-    """One slot: what it is told, what it does, and what it tells."""
+    """One slot."""
 
     def __init__(self, number: int, process: Process, clock: Clock, rng: random.Random) -> None:
         self.number = number
-        self.epoch = 0
         self.slot: Slot  # once there `is_loaded`
         self.rows: RowTasks
         self.exchanges: Exchanges
@@ -79,9 +112,10 @@ class SlotActor:
         self._process = process
         self._now = clock.monotonic
         self._clock = clock
+        self.epoch = 0
         self._rng = rng
         self._execute_limit = 0.0
-        self._announcer = Announcer(self._tell_in_epoch)
+        self._announcer = Announcer(self.tell)
         self._calls: deque[Callable[[], None]] = deque()
         self._letters: dict[int, Future[str | None]] = {}  # that the driver has not yet kept
         self._letter_numbers = itertools.count()
@@ -90,119 +124,121 @@ class SlotActor:
 
     # What the driver says.
 
-    def handle(self, message: dict[str, Any]) -> None:
-        """Do what a message asks for, at once or in the next step; one of an unknown kind raises a `StormError`."""
+    def handle(self, message: Message) -> None:
+        """Do what a message asks for, at once or in the next step; a `StormError` for one that is not for slots."""
         self.heard_at = self._now()
-        handler = self._HANDLERS.get(message["kind"])
+        handler = self.HANDLERS.get(type(message))
         if handler is None:
-            raise StormError(
-                f"slot {self.number} was sent a message of the kind {message['kind']!r}, "
-                f"but it knows only {sorted(self._HANDLERS)}"
-            )
+            raise StormError(f"slot {self.number} was sent {message.kind!r}, which is no message for a running slot")
         handler(self, message)
 
-    def _on_activate(self, message: dict[str, Any]) -> None:
-        self._later(lambda: self._set_active(True, message["asked"]))
+    def _on_activate(self, message: Activate) -> None:
+        self._later(lambda: self._set_active(True, message.asked))
 
-    def _on_deactivate(self, message: dict[str, Any]) -> None:
-        self._later(lambda: self._set_active(False, message["asked"]))
+    def _on_deactivate(self, message: Deactivate) -> None:
+        self._later(lambda: self._set_active(False, message.asked))
 
-    def _on_reset(self, message: dict[str, Any]) -> None:
-        epoch = message["epoch"]
-        self.exchanges.fence(epoch)  # at once: what belongs to the old epoch is refused from now on
-        self._later(lambda: self._reset(epoch, message["committed"], message["acked"], message["asked"]))
+    def _on_reset(self, message: Reset) -> None:
+        self.exchanges.fence(message.epoch)  # at once: what belongs to the old epoch is refused from now on
+        self._later(lambda: self._reset(message))
 
-    def _on_exchanged(self, message: dict[str, Any]) -> None:
-        self.exchanges.end_job(message["epoch"], message["job"])
+    def _on_exchanged(self, message: Exchanged) -> None:
+        self.exchanges.end_job(message.epoch, message.job)
 
-    def _on_release(self, message: dict[str, Any]) -> None:
-        rows = self.rows
-        self._later(lambda: rows.release(message["task"], message["batch"], message["round"], message["parts"]))
+    def _on_release(self, message: Release) -> None:
+        self._later(lambda: self.rows.release(message))
 
-    def _on_collect(self, message: dict[str, Any]) -> None:
-        self._later(lambda: self.tell("done", asked=message["asked"], rows=self.rows.collect()))
+    def _on_collect(self, message: Collect) -> None:
+        self._later(lambda: self.tell(Collected(message.asked, self.rows.collect())))
 
-    def _on_stats(self, message: dict[str, Any]) -> None:
-        self.tell("stats", asked=message["asked"], **self.stats())
+    def _on_ask_stats(self, message: AskStats) -> None:
+        self.tell(self.stats(message.asked))
 
-    def _on_stop(self, message: dict[str, Any]) -> None:
+    def _on_stop(self, message: Stop) -> None:
         self._process.stop()
         self._process.wake()
 
-    def _on_lease(self, message: dict[str, Any]) -> None:
+    def _on_lease(self, message: Lease) -> None:
         if self.is_loaded:
-            self.slot.back_pressure.full = frozenset(message["full"])
+            self.slot.back_pressure.full = frozenset(message.full)
 
-    def _on_commit_step(self, message: dict[str, Any]) -> None:
-        """One step of a commit: a method of `SlotState` of the same name."""
-        assert self.state is not None
-        step = getattr(self.state, message["kind"])
-        self._later(lambda: step(message["txid"], message["asked"]))
+    def _on_quiesce(self, message: Quiesce) -> None:
+        self._later(lambda: self._durable().quiesce(message.txid, message.asked))
 
-    def _on_resume(self, message: dict[str, Any]) -> None:
-        assert self.state is not None
-        self._later(self.state.resume)
+    def _on_mark(self, message: Mark) -> None:
+        self._later(lambda: self._durable().mark(message.txid, message.asked))
+
+    def _on_prepare(self, message: Prepare) -> None:
+        self._later(lambda: self._durable().prepare(message.txid, message.asked))
+
+    def _on_commit(self, message: Commit) -> None:
+        self._later(lambda: self._durable().commit(message.txid, message.asked))
+
+    def _on_read(self, message: Read) -> None:
+        self._later(lambda: self._durable().read(message.component, message.key, message.asked))
+
+    def _on_resume(self, message: Resume) -> None:
+        self._later(lambda: self._durable().resume())
+
+    def _on_letter_kept(self, message: LetterKept) -> None:
+        self._letters.pop(message.number).set_result(message.error)
 
     def _write_letter(self, component: str, line: str) -> None:
         """Have the driver keep a dead letter, and wait until it is durable."""
         number = next(self._letter_numbers)
         kept = self._letters[number] = Future()
-        self.tell("letter", number=number, component=component, line=line)
+        self.tell(Letter(number, component, line))
         error = kept.result()  # without a driver the process ends
         if error is not None:
             raise CheckpointError(error)
 
-    def _on_lettered(self, message: dict[str, Any]) -> None:
-        self._letters.pop(message["number"]).set_result(message["error"])
+    def _on_end_input(self, message: EndInput) -> None:
+        self._later(lambda: self._end_input(message))
 
-    def _on_end_of_input(self, message: dict[str, Any]) -> None:
-        component, asked = message["component"], message["asked"]
-        self._later(lambda: self.tell("done", asked=asked, failed=self.slot.end_input(component)))
+    def _end_input(self, message: EndInput) -> None:
+        why = self.slot.end_input(message.component)
+        self.tell(Done(message.asked) if why is None else NotDone(message.asked, why))
 
-    def _on_read(self, message: dict[str, Any]) -> None:
-        assert self.state is not None
-        state = self.state
-        self._later(lambda: state.read(message["component"], message["key"], message["asked"]))
+    def _durable(self) -> SlotState:
+        assert self.state is not None, "commits and reads are asked of topologies with state only"
+        return self.state
 
-    def _on_poison(self, message: dict[str, Any]) -> None:
-        """What has ended the process of a slot is not to be executed again."""
-        self._announcer.note_poison(message["suspects"], message["condemned"])
+    def _on_poison_keys(self, message: PoisonKeys) -> None:
+        self._announcer.note_poison(message.suspects, message.condemned)
         self._later(self._set_announcer)
 
     def _set_announcer(self) -> None:
         self._announcer.attach(self.slot)
 
-    def _on_careful(self, message: dict[str, Any]) -> None:
-        """A slot has died before, maybe this one as another process: tell from now on what is about to be done."""
+    def _on_careful(self, message: Careful) -> None:
         self._announcer.is_careful = True
         self._later(self._set_announcer)
 
-    def _on_calm(self, message: dict[str, Any]) -> None:
-        """The slot has lived through a batch: it need not tell any more what it is about to do."""
+    def _on_calm(self, message: Calm) -> None:
         self._announcer.is_careful = False
         self._later(self._calm_down)
 
-    _HANDLERS: ClassVar[dict[str, Handler]] = {
-        "activate": _on_activate,
-        "deactivate": _on_deactivate,
-        "reset": _on_reset,
-        "exchanged": _on_exchanged,
-        "release": _on_release,
-        "collect": _on_collect,
-        "stats": _on_stats,
-        "stop": _on_stop,
-        "lease": _on_lease,
-        "rest": _on_commit_step,
-        "mark": _on_commit_step,
-        "prepare": _on_commit_step,
-        "commit": _on_commit_step,
-        "resume": _on_resume,
-        "lettered": _on_lettered,
-        "end_input": _on_end_of_input,
-        "read": _on_read,
-        "poison": _on_poison,
-        "careful": _on_careful,
-        "calm": _on_calm,
+    HANDLERS: ClassVar[dict[type[Message], Handler]] = {
+        Activate: _on_activate,
+        Deactivate: _on_deactivate,
+        Reset: _on_reset,
+        Exchanged: _on_exchanged,
+        Release: _on_release,
+        Collect: _on_collect,
+        AskStats: _on_ask_stats,
+        Stop: _on_stop,
+        Lease: _on_lease,
+        Quiesce: _on_quiesce,
+        Mark: _on_mark,
+        Prepare: _on_prepare,
+        Commit: _on_commit,
+        Read: _on_read,
+        Resume: _on_resume,
+        LetterKept: _on_letter_kept,
+        EndInput: _on_end_input,
+        PoisonKeys: _on_poison_keys,
+        Careful: _on_careful,
+        Calm: _on_calm,
     }
 
     def _later(self, call: Callable[[], None]) -> None:
@@ -219,20 +255,16 @@ class SlotActor:
         self._process.note_call(self._now())
         self.slot.set_active(active)
         self._process.note_call(0.0)
-        self.tell("done", asked=asked)
+        self.tell(Done(asked))
 
-    def _reset(self, epoch: int, committed: int, acked: list[Any] | None, asked: int) -> None:
-        self.epoch = epoch
+    def _reset(self, message: Reset) -> None:
+        self.epoch = self._announcer.epoch = message.epoch
         self._told_frames = False
         if self.state is not None:
-            self.state.before_reset(committed, acked)
+            self.state.before_reset(message.committed, message.acked)
         self.slot.reset()
-        self.exchanges.open(epoch)
-        self.tell("done", asked=asked)
-
-    def _tell_in_epoch(self, kind: str, **content: Any) -> None:
-        """What is announced is known by its epoch: slots that end together are not heard of at the same time."""
-        self.tell(kind, epoch=self.epoch, **content)
+        self.exchanges.begin_epoch(message.epoch)
+        self.tell(Done(message.asked))
 
     def _calm_down(self) -> None:
         self._set_announcer()
@@ -240,18 +272,18 @@ class SlotActor:
 
     # Life.
 
-    def begin(self, assignment: dict[str, Any]) -> None:
+    def begin(self, assignment: Assignment) -> None:
         """Note what the driver has assigned; from now on messages may come."""
-        self.epoch = assignment["epoch"]
-        self.start_limit = assignment["start_secs"]
-        self._announcer.is_careful = assignment["careful"]
-        self._announcer.note_poison(**assignment["poison"])
+        self.epoch = self._announcer.epoch = assignment.epoch
+        self.start_limit = assignment.start_secs
+        self._announcer.is_careful = assignment.is_careful
+        self._announcer.note_poison(assignment.suspects, assignment.condemned)
         self._begin_start()
 
-    def load(self, assignment: dict[str, Any]) -> bool:
-        """Make the slot; False if that fails, which is told. What user code imports is imported here."""
+    def load(self, assignment: Assignment) -> bool:
+        """Make the slot, which imports user code; False if that fails, after telling the driver."""
         try:
-            self._load(assignment["plan"], assignment["checkpoint"])
+            self._load(assignment.plan, assignment.checkpoint)
         except BaseException as exc:
             self.fail_start(exc)
             return False
@@ -259,7 +291,7 @@ class SlotActor:
         return True
 
     def start(self, opens: bool) -> bool:
-        """Open the components if it `opens`; False if that fails, which is told."""
+        """Open the components if it `opens`; False if that fails, after telling the driver."""
         try:
             if opens:
                 self._open()
@@ -272,13 +304,13 @@ class SlotActor:
     def be_ready(self, address: Address) -> None:
         """Tell where Spark tasks find the slot: it may be turned from now on."""
         self._announcer.say("")
-        self.tell("ready", address=list(address), epoch=self.epoch)
+        self.tell(Ready(list(address), self.epoch))
 
     def finish(self) -> None:
         """Close the components, when the slot has made its last step."""
         if self.slot.is_open:
             self.slot.close()
-        self.tell("stopped", **self.stats())
+        self.tell(Stopped(**self.standing()))
 
     def _load(self, pickled: bytes, checkpoint: dict[str, Any] | None) -> None:
         pickled_plan, components, self._execute_limit = cloudpickle.loads(pickled)
@@ -315,10 +347,10 @@ class SlotActor:
 
     def fail_start(self, exc: BaseException) -> None:
         """Tell why the slot cannot start. Called where `exc` is caught, for the traceback."""
-        self.tell("failed", error=str(exc), traceback=traceback.format_exc(), cause=pack_error(exc))
+        self.tell(Failed(str(exc), traceback.format_exc(), pack_error(exc)))
 
     def relief(self) -> Relief | None:
-        """What takes the slot over from threads that its bolts hold up, if it is to be."""
+        """Takes the slot over from a thread that a bolt blocks; None if the configuration forbids it."""
         slow_secs = self.slot.plan.conf["topology.execute.slow.secs"]
         return Relief(self.slot, slow_secs) if slow_secs else None
 
@@ -339,7 +371,7 @@ class SlotActor:
             self.state.look()
         if self.slot.outbox.has_frames() and not self._told_frames:
             self._told_frames = True
-            self.tell("frames")
+            self.tell(Frames())
         return busy
 
     def _turn(self) -> bool:
@@ -353,13 +385,13 @@ class SlotActor:
             self.exchanges.note_work(self._now() - began)
         return busy
 
-    def rest_secs(self, idle_turns: int) -> float:
-        """How long to rest after so many steps without work, if nothing wakes the slot."""
+    def idle_secs(self, idle_turns: int) -> float:
+        """How long to idle after so many steps without work, unless something wakes the slot."""
         slot = self.slot
         secs = LONGEST_IDLE_SECS
         if slot.active and slot.spouts:
             wait_secs = slot.plan.conf["topology.sleep.spout.wait.strategy.time.ms"] / 1000
-            secs = max(wait_secs, min(wait_secs * 2 ** min(idle_turns // 32, 6), LONGEST_REST_SECS))
+            secs = max(wait_secs, min(wait_secs * 2 ** min(idle_turns // 32, 6), LONGEST_POLL_WAIT_SECS))
         if slot.is_open and slot.is_idling():
             secs = min(secs, IDLE_CALL_SECS * 2 ** min(idle_turns // 64, 3))
         return float(min(secs, max(0.0, slot.next_due() - self._now())))
@@ -375,17 +407,20 @@ class SlotActor:
         self._process.wake()
         full = self.slot.full_components()
         if full:
-            self.tell("full", full=full)
+            self.tell(Full(full))
             self.has_told_full = True
 
-    # What others want to know.
+    # State of the slot, for any thread.
 
     def running(self, thread: int) -> str | None:
         """The task that is running in a thread, if there is one."""
         return self.slot.running(thread) if self.is_loaded else None
 
-    def stats(self) -> dict[str, Any]:
-        """What the tasks have counted so far, and their errors."""
+    def stats(self, asked: int | None) -> Stats:
+        return Stats(**self.standing(), asked=asked)
+
+    def standing(self) -> dict[str, Any]:
+        """The fields of `Standing`: what the tasks have counted so far and their errors, and how much is to be done."""
         if not self.is_loaded:
             return {"tasks": [], "is_at_work": False, "inbox_bytes": 0, "full": []}
         tasks = [

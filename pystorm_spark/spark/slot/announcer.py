@@ -1,6 +1,6 @@
-"""Internal. Announcer: tells the driver what a slot is about to do; should that end the process, nobody else could.
+"""Internal. Announcer: tells the driver which call of user code comes next, in case it ends the process.
 
-It knows the tuples, too, that have ended a process before: which ones the slot must not execute again.
+It also knows the tuples that have ended a process before, and keeps the slot from executing condemned ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.slot_context import LATER
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import Root
+from pystorm_spark.spark.protocol.messages import Doing, Message, Outlived
 from pystorm_spark.topology.tuple import Tuple, is_tick
 
 KEY_BYTES = 16
@@ -30,7 +31,8 @@ class Announcer:
     They are executed one at a time, also where bolts have threads of their own: a sound one is outlived then.
     """
 
-    def __init__(self, tell: Callable[..., None]) -> None:
+    def __init__(self, tell: Callable[[Message], None]) -> None:
+        self.epoch = 0  # in which what is announced is executed: slots that end together are not heard of at once
         self.is_careful = False
         self.is_starting = True
         self.puts_off = True  # not where a commit waits for all that is in flight
@@ -101,13 +103,13 @@ class Announcer:
     def say(self, doing: str, key: str = "") -> None:
         """What is being done now; nothing that could end the process if it is empty."""
         self._said = doing
-        self._tell("doing", what=doing, key=key, thread=get_ident())
+        self._tell(Doing(doing, key, get_ident(), self.epoch))
 
     def _note_survival(self) -> None:
         outlived = self._executing.pop(get_ident(), None) if self._executing else None
         if outlived in self._suspects:
             self._suspects.discard(outlived)
-            self._tell("outlived", key=outlived)
+            self._tell(Outlived(outlived, self.epoch))
 
     def _key(self, task: Task, tup: Tuple) -> str:
         """What a tuple has in common with its replays: component, message id where it is known here, values.

@@ -13,6 +13,7 @@ import msgpack
 
 from pystorm_spark.runtime.frames import Frame
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark.protocol.messages import TASK_TO_SLOT, Exchange, Feed, Fetch, Log, Message, Parcels
 from pystorm_spark.spark.protocol.wire import MISSED, Address, Connection, Door
 from pystorm_spark.spark.slot.rows import RowTasks
 
@@ -34,13 +35,13 @@ class Answer:
 
     def __init__(self) -> None:
         self._given = threading.Event()
-        self._content: list[Any] = []
+        self._content = Parcels(LOST, [])
 
-    def give(self, content: list[Any]) -> None:
+    def give(self, content: Parcels) -> None:
         self._content = content
         self._given.set()
 
-    def wait(self) -> list[Any]:
+    def wait(self) -> Parcels:
         self._given.wait()
         return self._content
 
@@ -82,7 +83,7 @@ class Exchanges:
             self._await_job(-1)
             self._aside = []
 
-    def open(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:
         """The slot has been reset for `epoch`, and holds nothing older any more."""
         with self._lock:
             if epoch == self._epoch and self._aside is not None:  # else there is another reset to come
@@ -105,7 +106,7 @@ class Exchanges:
         with self._lock:
             if epoch != self._epoch or job < self._job:
                 refusal = Answer()
-                refusal.give(["refused", self._epoch, []])
+                refusal.give(Parcels("refused", []))
                 return refusal, False
             if job > self._job:
                 self._await_job(job)
@@ -118,7 +119,7 @@ class Exchanges:
             try:
                 self._deliver(parcels)
             except BaseException:
-                answer.give([LOST, epoch, []])  # nobody who asks again shall wait for ever
+                answer.give(Parcels(LOST, []))  # nobody who asks again shall wait for ever
                 raise
             return answer, True
 
@@ -145,28 +146,28 @@ class Exchanges:
 
     def hand_out(self, answer: Answer, epoch: int, is_last: bool) -> None:
         """Give all who ask what the slot has for others."""
-        content: list[Any] = [LOST, epoch, []]
+        content = Parcels(LOST, [])
         try:
             content = self._taken(epoch, is_last)
         finally:
             answer.give(content)
 
-    def _taken(self, epoch: int, is_last: bool) -> list[Any]:
+    def _taken(self, epoch: int, is_last: bool) -> Parcels:
         """The last stage of a job could not carry frames anywhere: they stay in the outbox."""
         with self._lock:
             if epoch != self._epoch:
-                return ["refused", self._epoch, []]
+                return Parcels("refused", [])
             self._answered_at = self._now()
             self._worked_secs = 0.0
             status = "missed" if self._missed else "ok"
             if is_last or self._aside is not None:
-                return [status, epoch, []]
+                return Parcels(status, [])
             self._frames_taken()
             frames = self._slot.take(ENOUGH_BYTES)
         by_slot: dict[int, list[Frame]] = {}
         for frame in frames:
             by_slot.setdefault(self._slot_of[frame.target], []).append(frame)
-        return [status, epoch, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()]]
+        return Parcels(status, [[slot, msgpack.packb(parcel)] for slot, parcel in by_slot.items()])
 
 
 class Answering:
@@ -176,28 +177,36 @@ class Answering:
         self._actor = actor
         self._exchanges = exchanges
         self._token = token
-        self._others: dict[Any, Callable[..., list[Any]]] = {"feed": rows.feed, "fetch": rows.fetch}
+        self._handlers: dict[type[Message], Callable[[Any], Message]] = {
+            Exchange: self._exchange,
+            Feed: rows.feed,
+            Fetch: rows.fetch,
+        }
 
     def serve(self, server: Any, address: Address) -> None:
         """Accept connections until the process ends; one that cannot show the token is closed."""
         Door(server, address, self._token, self._serve_one, self._tell_refusal).run()
 
     def _tell_refusal(self, text: str) -> None:
-        self._actor.tell("log", level=logging.WARNING, text=text)
+        self._actor.tell(Log(logging.WARNING, text))
 
     def _serve_one(self, connection: Connection) -> None:
         while True:  # without names for what comes and goes: the next request may not come for hours
-            connection.send(self._reply(connection.receive()))
+            connection.send(self._reply(connection.receive()).to_plain())
 
-    def _reply(self, asked: list[Any]) -> list[Any]:
-        other = self._others.get(asked[0])
-        return self._answer(*asked) if other is None else other(*asked[1:])
+    def _reply(self, plain: Any) -> Message:
+        asked = TASK_TO_SLOT.read(plain)
+        return self._handlers[type(asked)](asked)
 
-    def _answer(self, epoch: int, job: int, number: int, is_last: bool, parcels: list[bytes]) -> list[Any]:
-        answer, is_first = self._exchanges.take_in(epoch, job, number, parcels)
+    def handled(self) -> set[type[Message]]:
+        """The classes of messages that it answers."""
+        return set(self._handlers)
+
+    def _exchange(self, asked: Exchange) -> Parcels:
+        answer, is_first = self._exchanges.take_in(asked.epoch, asked.job, asked.number, asked.parcels)
         if is_first:
             self._actor.took_in()
-            while not is_last and (secs := self._exchanges.held_secs()):
+            while not asked.is_last and (secs := self._exchanges.held_secs()):
                 time.sleep(secs)
-            self._exchanges.hand_out(answer, epoch, is_last)
+            self._exchanges.hand_out(answer, asked.epoch, asked.is_last)
         return answer.wait()

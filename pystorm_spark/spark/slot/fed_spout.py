@@ -21,6 +21,7 @@ from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows, RowId
 from pystorm_spark.runtime.durable.uncommitted import BLAMELESS
 from pystorm_spark.runtime.spout_collector import emit_numbered
+from pystorm_spark.spark.protocol.messages import Message, Settled
 from pystorm_spark.spark.slot.shelf import Shelf
 from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.component import Conf
@@ -30,7 +31,7 @@ from pystorm_spark.topology.durable import BatchSpout
 log = logging.getLogger(__name__)
 
 DEAD_LOGGED = 10  # of one task and batch
-READ_ROWS = 512  # at once: few enough to be in the processor's cache until they are executed
+READ_ROWS = 512  # at once: few enough to stay in the processor's cache until they are executed
 
 Between = Callable[[int, int], list[list[Any]]]  # the rows of a chunk from one up to another
 
@@ -44,7 +45,7 @@ class Chunk(NamedTuple):
     kinds: str = ""  # of the columns of an Arrow batch
 
     def opened(self, codec: ValueCodec) -> tuple[Between, Mapping[int, SerializationError]]:
-        """What gives its rows, and {number: why} of those that cannot be read: a class may be missing here."""
+        """A function that reads rows, and {number: why} of unreadable rows: a class may be missing here."""
         if self.kinds:
             return ArrowRows(self.data, self.kinds).between, {}
         refused: Mapping[int, SerializationError] = {}
@@ -63,11 +64,13 @@ class FedSpout(BatchSpout):
 
     def __init__(self, outputs: Any) -> None:
         self.outputs = outputs
-        self._tell: Callable[..., None] | None = None
+        self._tell: Callable[[Message], None] | None = None
 
     # The slot's process.
 
-    def connect(self, tell: Callable[..., None], forget_pending: Callable[[], None], committed: CommittedRows) -> None:
+    def connect(
+        self, tell: Callable[[Message], None], forget_pending: Callable[[], None], committed: CommittedRows
+    ) -> None:
         """There is a driver that feeds this task; `tell` sends it a message."""
         self._tell = tell
         self._forget_pending = forget_pending
@@ -93,7 +96,7 @@ class FedSpout(BatchSpout):
         self._opened: tuple[Chunk, Between] | None = None  # the last one that a row was looked up in
 
     def stage(self, round_: int, partition: int, attempt: int, number: int, chunk: Chunk) -> bool:
-        """Put aside what a Spark task has brought; whether it is of the newest round. Any thread may call it."""
+        """Put a chunk aside that a Spark task has brought; False if its round is old. Any thread may call it."""
         with self._lock:
             if round_ < self._round:
                 return False
@@ -223,7 +226,7 @@ class FedSpout(BatchSpout):
         if not self._left:
             self._released = []
             assert self._tell is not None
-            self._tell("settled", task=self._task, round=self._released_round, dead=self._dead.count)
+            self._tell(Settled(self._task, self._released_round, self._dead.count))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"outputs": self.outputs, "_tell": None}

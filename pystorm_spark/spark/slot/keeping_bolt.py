@@ -46,7 +46,7 @@ class KeepingBolt(Bolt):
         return Shelf(self._codec)
 
     def verifier(self) -> Callable[[Any], None] | None:
-        """What raises for a row that must not be kept, if there is such a thing."""
+        """A function that raises for a row that must not be kept; None to accept all."""
         return None
 
     def execute(self, tup: Tuple) -> None:
@@ -125,7 +125,7 @@ class CollectingBolt(KeepingBolt):
 
 
 class RevertingBolt(CollectingBolt, CommittedBolt):
-    """The same where states go back when a row fails: what has been emitted since the last commit goes back, too."""
+    """The same for topologies that roll back when a row fails: rolls back rows since the last commit."""
 
     def connect(self) -> None:
         self._prepared = self._committed = 0
@@ -141,4 +141,4 @@ class RevertingBolt(CollectingBolt, CommittedBolt):
         self._committed = self._prepared
 
     def rollback(self) -> None:
-        self._rows.go_back(self._committed)
+        self._rows.roll_back(self._committed)

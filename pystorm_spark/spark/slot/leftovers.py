@@ -1,4 +1,4 @@
-"""Internal. What a slot removes at its end: its socket, and with its last slot the files of a dead driver."""
+"""Internal. Leftovers: files that a slot removes at its end: its socket, and, as the last slot, its dead driver's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Leftovers:
         self._driver = driver
 
     def remove(self) -> None:
-        """Remove what nobody else will: the slot has lost its driver or its executor."""
+        """Remove them: the slot has lost its driver or its executor, and nobody else will."""
         if self._folder is not None:
             (self._folder / self.socket_name).unlink(missing_ok=True)
         if self._files is not None and self._driver_is_dead():

@@ -1,4 +1,4 @@
-"""Internal. What a slot tells the driver, and what user code prints and logs there, on its way."""
+"""Internal. The connection on which a slot talks to the driver; what user code prints and logs goes there, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import io
 import logging
 from collections import deque
 from threading import RLock, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pystorm_spark.spark.protocol.messages import Log, Message, Print
 
 if TYPE_CHECKING:
     from pystorm_spark.spark.protocol.wire import Connection
@@ -14,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Words:
-    """What the threads of a slot tell the driver, one message after the other."""
+    """Sends the messages of all threads of a slot to the driver, one after the other."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = RLock()
-        self._unsent: deque[dict[str, Any]] = deque()
+        self._unsent: deque[Message] = deque()
         self._is_sending = False
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Send a message, once those of other threads are sent.
 
         The garbage collector may run in here, and what it ends may print: that is sent after what is being sent.
@@ -34,7 +36,7 @@ class Words:
             self._is_sending = True
             try:
                 while self._unsent:
-                    self._connection.send(self._unsent.popleft())
+                    self._connection.send(self._unsent.popleft().to_plain())
             finally:
                 self._is_sending = False
 
@@ -57,7 +59,7 @@ class PrintsToDriver(io.TextIOBase):
         if begun:
             self._begun[writer] = begun
         for line in lines:
-            self._process.tell("print", level=self._level, text=line, where=where)
+            self._process.tell(Print(self._level, line, where))
         return len(text)
 
 
@@ -74,4 +76,4 @@ class LogsToDriver(logging.Handler):
         except Exception:  # of values that cannot be shown: told as logging does, and not raised where it was logged
             self.handleError(record)
         else:
-            self._process.tell("log", level=record.levelno, text=f"{record.name}: {text}")
+            self._process.tell(Log(record.levelno, f"{record.name}: {text}"))

@@ -1,7 +1,7 @@
-"""Internal. The slot process: holds task instances and runs them all the time, beside an executor.
+"""Internal. SlotProcess: the threads, sockets and exits of a slot's process, which lives beside an executor.
 
-What it does with messages and turns is in `slot_actor`; here are its threads, its sockets and its exits. The main
-thread turns the slot, until a bolt holds it up and another one does: see `relief`. One thread for each connection of a
+`SlotActor` handles messages and turns. The main thread turns the slot; if a bolt blocks it, another thread goes on:
+see `relief`. One thread for each connection of a
 Spark task answers exchanges from the slot's inbox and outbox, so that a bolt that blocks delays nobody else's exchange.
 One thread listens to the driver. One beats, and ends the process when user code hangs. One ends it when the driver or
 the executor is gone; it waits for nobody.
@@ -28,6 +28,15 @@ from pystorm_spark.checkpoint.files import Files, PosixFiles
 from pystorm_spark.clock import SystemClock
 from pystorm_spark.errors import StormError
 from pystorm_spark.runtime.bolt_task import SlotCrash
+from pystorm_spark.spark.protocol.messages import (
+    DRIVER_TO_SLOT,
+    TO_SLOT_FIRST,
+    Assignment,
+    Crashed,
+    Hello,
+    Hung,
+    Message,
+)
 from pystorm_spark.spark.protocol.process import ProcessId
 from pystorm_spark.spark.protocol.slot_errors import pack_error
 from pystorm_spark.spark.protocol.versions import versions
@@ -66,15 +75,15 @@ class SlotProcess:
         self._wake = threading.Event()
         clock = SystemClock()
         self._actor = SlotActor(self.number, self, clock, random.Random())
-        self._turners = Turners(self._actor.step, self._rest, self._crash)
+        self._turners = Turners(self._actor.step, self._idle, self._crash)
         self._watch = SlotWatch(self._actor, self, clock, self._turners.longest_call)
 
     # What the slot needs of its process.
 
-    def tell(self, kind: str, **content: Any) -> None:
-        """Send a message to the driver, which may wait for it to read; without one there is nothing left to do."""
+    def tell(self, message: Message) -> None:
+        """Send a message to the driver, waiting until it reads; if it is gone, end the process."""
         try:
-            self._words.send({"kind": kind, **content})
+            self._words.send(message)
         except WireError:
             self.orphaned()
 
@@ -104,10 +113,10 @@ class SlotProcess:
 
     def run(self) -> None:
         """From the hello to the end; what the process exits with is told to the driver first."""
-        self.tell("hello", slot=self.number, pid=os.getpid(), versions=versions())
-        assignment = self._receive()
-        if assignment["kind"] != "assignment":
-            return
+        self.tell(Hello(self.number, os.getpid(), versions()))
+        assignment = TO_SLOT_FIRST.read(self._receive())
+        if not isinstance(assignment, Assignment):
+            return  # the driver has refused it
         self._actor.begin(assignment)
         self._start_thread(self._hear)
         self._start_thread(self._keep_watch)
@@ -117,7 +126,7 @@ class SlotProcess:
         server, address = listen(self._folder, self._host, self._leftovers.socket_name)
         answering = Answering(self._actor, self._actor.exchanges, self._actor.rows, self._token)
         threading.Thread(target=answering.serve, args=(server, address), daemon=True).start()
-        if not self._actor.start(assignment["open"]):
+        if not self._actor.start(assignment.opens):
             return
         self._actor.be_ready(address)
         try:
@@ -134,18 +143,17 @@ class SlotProcess:
         except WireError:
             self.orphaned()  # the driver is gone, or has given up this slot meanwhile
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> Any:
         try:
-            message: dict[str, Any] = self._control.receive()
+            return self._control.receive()
         except WireError:
             self.orphaned()
-        return message
 
     def _start_thread(self, run: Callable[[], None]) -> None:
         threading.Thread(target=self._guarded, args=(run,), daemon=True).start()
 
     def _guarded(self, run: Callable[[], None]) -> None:
-        """Run what the process cannot live without: if it ends by an error, a slot that hears nothing must not stay."""
+        """Run a thread that the process needs: an error in it ends the process."""
         try:
             run()
         except Exception as exc:
@@ -154,10 +162,10 @@ class SlotProcess:
     def _hear(self) -> None:
         """Receive the driver's messages until it is gone."""
         while True:
-            self._actor.handle(self._receive())
+            self._actor.handle(DRIVER_TO_SLOT.read(self._receive()))
 
     def _keep_watch(self) -> None:
-        """End the process when the driver or the executor is gone. It tells nothing: a driver may stand still."""
+        """End the process when the driver or the executor is gone; never waits for a driver that stands still."""
         while True:
             time.sleep(BEAT_SECS)
             if not self._executor.is_alive():
@@ -170,19 +178,19 @@ class SlotProcess:
             time.sleep(BEAT_SECS)
             self._watch.beat()
 
-    def _rest(self, idle_turns: int) -> None:
-        if self._wake.wait(self._actor.rest_secs(idle_turns)):
+    def _idle(self, idle_turns: int) -> None:
+        if self._wake.wait(self._actor.idle_secs(idle_turns)):
             self._wake.clear()
 
     # How it ends before its time.
 
     def _crash(self, exc: BaseException) -> NoReturn:
-        """End the process in what user code or the engine has raised: nobody else could tell what happened."""
+        """Report what user code or the engine has raised, and end the process."""
         if isinstance(exc, SlotCrash):
             reason, cause = str(exc), exc.cause
         else:
             reason, cause = "".join(traceback.format_exception(exc)).strip(), exc
-        self.tell("crashed", reason=reason, cause=pack_error(cause), **self._actor.stats())
+        self.tell(Crashed(**self._actor.standing(), reason=reason, cause=pack_error(cause)))
         os._exit(CRASHED)
 
     def hung(self, secs: float, thread: int) -> NoReturn:
@@ -197,7 +205,7 @@ class SlotProcess:
                 )
             )
         else:
-            self.tell("hung", secs=secs, stacks=all_stacks(), where=self.where(thread), **actor.stats())
+            self.tell(Hung(**actor.standing(), secs=secs, stacks=all_stacks(), where=self.where(thread)))
         os._exit(HUNG)
 
     def orphaned(self) -> NoReturn:

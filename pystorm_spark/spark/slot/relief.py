@@ -1,8 +1,8 @@
-"""Internal. Relief: a slot goes on while one of its bolts is held up in an `execute`.
+"""Internal. Relief: lets a slot go on while one of its bolts blocks in `execute`.
 
-One thread turns a slot. When an `execute` takes long that thread stays with its bolt, and another one, which has been
-looking out for it, turns the slot from then on, with all the other tasks. A bolt that has been quick for a while goes
-back to the others. So a task is never called by two threads at once, and nothing is paid for where no bolt is slow.
+One thread turns a slot. When an `execute` takes long, that thread stays with its bolt, and a waiting thread turns the
+slot with all other tasks from then on. A bolt that has been quick for a while rejoins the others. So two threads never
+call one task at once, and a slot without slow bolts pays nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pystorm_spark.runtime.slot import Slot
 
 log = logging.getLogger(__name__)
 
-LOOK_SECS = 0.05
-QUICK_SECS = 10.0  # without a slow `execute`, after which a bolt goes back to the others
+RELIEF_POLL_SECS = 0.05
+QUICK_SECS = 10.0  # without a slow `execute`, after which a bolt rejoins the others
 IDLE_SECS = 0.25
 
 
 class Relief:
-    """Takes a slot over from threads that its bolts hold up for longer than `slow_secs`."""
+    """Takes a slot over from threads that a bolt blocks for longer than `slow_secs`."""
 
     def __init__(self, slot: Slot, slow_secs: float) -> None:
         self._slot = slot
@@ -40,7 +40,7 @@ class Relief:
         self._has_work: dict[int, threading.Event] = {}  # by thread, until it serves its bolt
 
     def take_over(self) -> bool:
-        """Make the calling thread the one that turns the slot, if the one that does is held up; whether it is."""
+        """Make the calling thread turn the slot, if a bolt blocks the thread that does; whether it took over."""
         with self._lock:
             task, now = self._slot_context.executing, self._now()
             batch = (task, task.stats.executed if task is not None else 0)
@@ -64,7 +64,7 @@ class Relief:
         return True
 
     def is_relieved(self) -> bool:
-        """Whether the slot has been taken from the calling thread, which has been told that it may have been."""
+        """Whether another thread has taken the slot over; asked by a thread that was told it may have."""
         with self._lock:
             if self._slot_context.thread != get_ident():
                 return True
@@ -72,9 +72,9 @@ class Relief:
             return False
 
     def serve(self, task: BoltTask, goes_on: Callable[[], bool], tell: Callable[[float], None]) -> None:
-        """Run the bolt that the calling thread was held up by, until it is quick again, or while it `goes_on`.
+        """Run the bolt that has blocked the calling thread, until it is quick again or `goes_on` returns False.
 
-        `tell` is told when an `execute` begins, and 0 when it has ended.
+        `tell` is called with the time when an `execute` begins, and with 0 when it has ended.
         """
         task.is_apart = False  # what the thread was held up by is done
         slow_at = self._now()

@@ -1,14 +1,14 @@
-"""Internal. RowTasks: the tasks of a slot that exchange rows with Spark jobs, and what they are asked for."""
+"""Internal. RowTasks: the tasks of a slot that exchange rows with Spark jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from pystorm_spark.runtime.bolt_task import BoltTask
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows
 from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.runtime.spout_task import SpoutTask
+from pystorm_spark.spark.protocol.messages import Fed, Feed, Fetch, Fetched, Message, Release
 from pystorm_spark.spark.slot.fed_spout import Chunk, FedSpout
 from pystorm_spark.spark.slot.keeping_bolt import BOUNDED, CollectingBolt, KeepingBolt
 
@@ -16,7 +16,7 @@ from pystorm_spark.spark.slot.keeping_bolt import BOUNDED, CollectingBolt, Keepi
 class RowTasks:
     """The fed spouts and the keeping bolts of a slot, by task."""
 
-    def __init__(self, slot: Slot, tell: Callable[..., None]) -> None:
+    def __init__(self, slot: Slot, tell: Callable[[Message], None]) -> None:
         self._spouts: dict[int, FedSpout] = {}
         self._bolts: dict[int, KeepingBolt] = {}
         for task_id, task in slot.tasks.items():
@@ -31,21 +31,22 @@ class RowTasks:
 
     # What Spark tasks ask; called in the threads that answer them.
 
-    def feed(self, task: int, round_: int, partition: int, attempt: int, number: int, chunk: list[Any]) -> list[Any]:
+    def feed(self, asked: Feed) -> Fed:
         """Take rows in for a spout."""
-        taken = self._spouts[task].stage(round_, partition, attempt, number, Chunk(*chunk))
-        return ["ok" if taken else "refused", 0, []]
+        spout, chunk = self._spouts[asked.task], Chunk(*asked.chunk)
+        return Fed(spout.stage(asked.round, asked.partition, asked.attempt, asked.number, chunk))
 
-    def fetch(self, task: int, key: int, number: int) -> list[Any]:
+    def fetch(self, asked: Fetch) -> Fetched:
         """Hand out a chunk of rows: dead letters of a spout's round, or what a bolt has frozen for a transaction."""
-        spout = self._spouts.get(task)
-        shelf = spout.dead_rows(key) if spout is not None else self._bolts[task].frozen(key)
-        return ["refused", 0, []] if shelf is None else ["ok", 0, list(shelf.chunk(number))]
+        spout = self._spouts.get(asked.task)
+        shelf = spout.dead_rows(asked.key) if spout is not None else self._bolts[asked.task].frozen(asked.key)
+        return Fetched(False, 0, b"") if shelf is None else Fetched(True, *shelf.chunk(asked.number))
 
     # What the driver asks; called in the thread that turns the slot.
 
-    def release(self, task: int, batch: int, round_: int, parts: list[Any]) -> None:
-        self._spouts[task].release(batch, round_, [tuple(part) for part in parts])
+    def release(self, asked: Release) -> None:
+        parts = [(partition, attempt, chunks) for partition, attempt, chunks in asked.parts]
+        self._spouts[asked.task].release(asked.batch, asked.round, parts)
 
     def collect(self) -> dict[int, int]:
         """{task: how many rows it has collected}, set apart at the end of a bounded run."""

@@ -51,12 +51,12 @@ class Shelf:
         self.count += other.count
 
     def mark(self) -> int:
-        """Where the rows that are here now end."""
+        """The end of the rows that are here now, for `roll_back`."""
         self.seal()
         return len(self._chunks)
 
-    def go_back(self, mark: int) -> None:
-        """Forget the rows that came after `mark`."""
+    def roll_back(self, mark: int) -> None:
+        """Discard the rows that came after `mark`."""
         self._open, self._open_bytes = [], 0
         del self._chunks[mark:]
         self.count = sum(count for count, _ in self._chunks)
@@ -77,7 +77,7 @@ class Shelf:
 
 
 class FileShelf(Shelf):
-    """A shelf for many rows: they are in a file without a name."""
+    """A shelf for many rows, in an anonymous file."""
 
     def __init__(self, codec: ValueCodec) -> None:
         super().__init__(codec)
@@ -85,7 +85,7 @@ class FileShelf(Shelf):
         self._size = 0
 
     def close(self) -> None:
-        """Let go of the file, and with it of all rows."""
+        """Close the file, which discards all rows."""
         self._file.close()
 
     def _keep(self, data: bytes) -> tuple[int, int]:

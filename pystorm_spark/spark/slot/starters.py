@@ -1,4 +1,4 @@
-"""Internal. Starters: for which component a thread of the user's own runs, to be shown with what it prints."""
+"""Internal. Starters: which component has started a thread of the user's own; shown with what the thread prints."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def note_starters(where: Callable[[], str]) -> None:
     def noting_submit(self: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **how: Any) -> Any:
         return submit(self, _run_for, where(), call, *args, **how)
 
-    threading.Thread.start = noting_start  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = noting_submit  # type: ignore
+    threading.Thread.start = noting_start  # type: ignore[method-assign]  # to know who starts a thread
+    ThreadPoolExecutor.submit = noting_submit  # type: ignore[method-assign, assignment]  # the same
 
 
 def starter() -> str | None:
-    """Where the calling thread was started, or what it is running; None if nobody knows."""
+    """Where the calling thread was started, or what it is running; None if that is unknown."""
     return getattr(threading.current_thread(), STARTER, None)
 
 

@@ -1,4 +1,4 @@
-"""Internal. The threads that turn a slot: one at a time, and one with each bolt that holds one up."""
+"""Internal. Turners: the threads that turn a slot, one at a time, beside threads that serve blocking bolts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable
 from threading import get_ident
 
 from pystorm_spark.runtime.bolt_task import BoltTask, Relieved
-from pystorm_spark.spark.slot.relief import LOOK_SECS, Relief
+from pystorm_spark.spark.slot.relief import RELIEF_POLL_SECS, Relief
 
 
 class Turners:
-    """Makes one step after the other until it is told to stop.
+    """Makes one step after the other until it is stopped.
 
-    `step` says whether there was anything to do, `rest` is called with how often in a row there was not, and `crash`
-    with what a step has raised: it ends the process.
+    `step` returns whether there was work. `idle` is called with the number of steps in a row that had none, and `crash`
+    with an exception that a step has raised; it ends the process.
     """
 
     def __init__(
-        self, step: Callable[[], bool], rest: Callable[[int], None], crash: Callable[[BaseException], None]
+        self, step: Callable[[], bool], idle: Callable[[int], None], crash: Callable[[BaseException], None]
     ) -> None:
-        self._step, self._rest, self._crash = step, rest, crash
+        self._step, self._idle, self._crash = step, idle, crash
         self._stopping = threading.Event()
         self._took_over: list[threading.Thread] = []  # those that live
         self._calls_began: dict[int, float] = {}  # {thread: when it called user code} until it has returned
@@ -61,9 +61,9 @@ class Turners:
         threading.Thread(target=self._relieve, args=(relief,), daemon=True).start()
 
     def _relieve(self, relief: Relief) -> None:
-        """Wait until the thread that turns the slot is held up, and turn it in its place."""
+        """Wait until a bolt blocks the thread that turns the slot, and turn it in its place."""
         while not relief.take_over():
-            if self._stopping.wait(LOOK_SECS):
+            if self._stopping.wait(RELIEF_POLL_SECS):
                 return
         self._took_over.append(threading.current_thread())
         try:
@@ -79,9 +79,9 @@ class Turners:
             self._crash(exc)
 
     def _make_step(self) -> tuple[BoltTask | None, bool]:
-        """A step: the bolt that has maybe held it up for long, and whether there was anything to do.
+        """Make a step; returns the bolt that may have blocked it, and whether there was work.
 
-        The bolt is not served where `Relieved` is caught: whatever user code raised then would seem to come of that.
+        The caller serves the bolt, outside of the `except`: else errors of user code would show `Relieved` as context.
         """
         try:
             return None, self._step()
@@ -99,4 +99,4 @@ class Turners:
                 idle_turns = 0
             else:
                 idle_turns += 1
-                self._rest(idle_turns)
+                self._idle(idle_turns)

@@ -1,19 +1,20 @@
-"""Internal. SlotWatch: looks now and then whether a slot process must end, and lets the driver know how it stands."""
+"""Internal. SlotWatch: sends heartbeats to the driver, and decides when a slot process must end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from pystorm_spark.clock import Clock
+from pystorm_spark.spark.protocol.messages import Beat, Stats
 from pystorm_spark.spark.slot.actor import SlotActor
 
 BEAT_SECS = 0.5  # between two looks
-LEASE_SECS = 8.0  # without a word from the driver a slot ends itself
+LEASE_TIMEOUT_SECS = 8.0  # without a message from the driver, after which a slot ends itself
 
 
 class Endings(Protocol):
-    """How a slot process ends before its time; a simulator can be put in its place."""
+    """How a slot process ends early; a simulator has its own."""
 
     def orphaned(self) -> None:
         """End: the driver or the executor is gone."""
@@ -36,7 +37,7 @@ class SlotWatch:
         self._endings = endings
         self._now = clock.monotonic
         self._longest_call = longest_call
-        self._told: Any = None
+        self._told: Stats | None = None
         self._heard_at = actor.heard_at
         self._silent_beats = 0
 
@@ -44,11 +45,11 @@ class SlotWatch:
 
     def look_for_driver(self) -> None:
         """End the slot if its driver has said nothing for too long; never waits for the driver."""
-        # Counted in beats of this thread: when the process was held up as a whole, the driver's words wait unread.
+        # Counted in beats of this thread: if the whole process was stopped, the driver's messages wait unread.
         heard_at = self._actor.heard_at
         self._silent_beats = self._silent_beats + 1 if heard_at == self._heard_at else 0
         self._heard_at = heard_at
-        if self._silent_beats * BEAT_SECS > LEASE_SECS:
+        if self._silent_beats * BEAT_SECS > LEASE_TIMEOUT_SECS:
             self._endings.orphaned()
 
     def beat(self) -> None:
@@ -56,11 +57,11 @@ class SlotWatch:
         call = self._longest_call()
         if call is not None and self._now() - call[1] > self._actor.call_limit:
             self._endings.hung(self._now() - call[1], call[0])
-        # What was told of a full inbox holds spouts back until it is taken back, also where nothing else has changed.
+        # A full inbox pauses spouts until the slot reports otherwise, even if nothing else has changed.
         has_told_full, self._actor.has_told_full = self._actor.has_told_full, False
-        stats = self._actor.stats() if self._actor.is_loaded else None
+        stats = self._actor.stats(asked=None) if self._actor.is_loaded else None
         if stats is not None and (has_told_full or stats != self._told):
             self._told = stats
-            self._actor.tell("stats", asked=None, **stats)
+            self._actor.tell(stats)
         else:
-            self._actor.tell("beat")
+            self._actor.tell(Beat())

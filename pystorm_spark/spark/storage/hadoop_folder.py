@@ -40,7 +40,7 @@ class HadoopFolder:
         self.uri = uri.rstrip("/")
         self._spark = spark
         self._spool = spool
-        self._hadoop: Any = spark._jvm.org.apache.hadoop  # type: ignore[union-attr]
+        self._hadoop: Any = spark._jvm.org.apache.hadoop  # type: ignore[union-attr]  # there is a JVM
         with self.as_checkpoint_error("", "cannot be used"):
             self._folder = self._hadoop.fs.Path(uri)
             self._system = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.checkpoint.files import Files, step
 from pystorm_spark.errors import CheckpointError
+from pystorm_spark.spark.protocol.messages import FileRequest
 from pystorm_spark.spark.protocol.wire import Connection, WireError
 
 PIECE_BYTES = 1 << 22  # bytes of a file in one message
@@ -50,10 +51,12 @@ class HandedFiles:
             return b"".join(pieces)
 
     def size(self, name: str) -> int:
-        return self._ask("size", name)
+        size: int = self._ask("size", name)
+        return size
 
     def names(self) -> list[str]:
-        return self._ask("names")
+        names: list[str] = self._ask("names")
+        return names
 
     def remove(self, name: str) -> None:
         self._ask("remove", name)
@@ -79,7 +82,7 @@ class HandedFiles:
     def _asked(self, operation: str, *arguments: Any) -> Iterator[Connection]:
         try:
             with closing(self._connected()) as driver:
-                driver.send({"kind": "file", "slot": self._slot, "operation": operation, "arguments": arguments})
+                driver.send(FileRequest(self._slot, operation, list(arguments)).to_plain())
                 yield driver
         except WireError as exc:
             raise CheckpointError(
@@ -119,13 +122,13 @@ class FilesDesk:
             "remove": lambda _, name: files.remove(name),
         }
 
-    def serve(self, slot: Connection, request: dict[str, Any]) -> None:
+    def serve(self, slot: Connection, request: FileRequest) -> None:
         """Run the operation that the first message of a connection asks for."""
-        number = int(request["slot"])
+        number = int(request.slot)
         with self._changed:
             self._busy[number] += 1
         try:
-            answer = self._operations[request["operation"]](slot, *request["arguments"])
+            answer = self._operations[request.operation](slot, *request.arguments)
         except CheckpointError as exc:
             slot.send([str(exc), None])
         except OSError as exc:

@@ -8,32 +8,40 @@ import threading
 
 import pytest
 
-from pystorm_spark.spark.driver import control
+from pystorm_spark.spark.driver import control, slot_output
 from pystorm_spark.spark.driver.control import Control
-from pystorm_spark.spark.driver.slots import Slots
+from pystorm_spark.spark.driver.engine import Limits
+from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.driver.reception import Reception
+from pystorm_spark.spark.protocol.messages import Assignment, Hello, Hung, Log, Print, Ready, Reset, Stopped
 from pystorm_spark.spark.protocol.wire import WireError, connect, private_folder
 from tests.spark.components import wait_until
 
-MUCH = {"much": b"x" * (4 << 20)}  # more than a socket holds
+MUCH = Reset(epoch=2, committed=0, acked=[b"x" * (4 << 20)])  # more than a socket holds
+IDLE = {"tasks": [], "is_at_work": False, "inbox_bytes": 0, "full": []}
 
 
-class Topology(Slots):
+class Topology:
     """Slots that nobody starts: they come by themselves."""
 
     def __init__(self, slots, silence_secs=60.0):
-        super().__init__(slots, None, silence_secs, 60.0, None)
+        self.driver = Driver(slots, None, b"token", Limits(3, silence_secs, 60.0))
+        self.slots = self.driver.slots.links
         self.looks = 0
         self.folder = private_folder()
         self.control = Control(self.folder, "", self)
         self.control._is_near = False  # no process is killed
+        self.on_message = Reception(self.driver, self.control, self).on_message
+        self.on_end = self.driver.on_end
         self.peers = []
 
     def assignment(self, link, versions):
-        return {"kind": "assignment", **self.admit(link)}
+        epoch, opens = self.driver.slots.admit(link)
+        return Assignment(b"", 60.0, False, [], [], None, epoch, opens)
 
     def on_lease(self):
         self.looks += 1
-        self.look_for_silence()
+        self.driver.look_for_silence()
 
     def come(self, stands_still=False):
         """The next slot comes, and is ready."""
@@ -57,9 +65,9 @@ class Peer:
         self.number = number
         self.connection = connect(ctl.address, ctl.token)
         self.leases = 0
-        self.connection.send({"kind": "hello", "slot": number, "pid": 1, "versions": {}})
+        self.connection.send(Hello(number, 1, {}).to_plain())
         assert self.connection.receive()["kind"] == "assignment"
-        self.connection.send({"kind": "ready", "address": ["none", 0], "epoch": 1})
+        self.connection.send(Ready(["none", 0], 1).to_plain())
         if not stands_still:
             threading.Thread(target=self._read, daemon=True).start()
 
@@ -72,7 +80,7 @@ class Peer:
 @pytest.fixture
 def topologies(monkeypatch):
     """Makes topologies to which slots may come; leases come quickly."""
-    monkeypatch.setattr(control, "LEASE_SECS", 0.05)
+    monkeypatch.setattr(control, "LEASE_INTERVAL_SECS", 0.05)
     made = []
     yield lambda *args, **how: made.append(Topology(*args, **how)) or made[-1]
     for topology in made:
@@ -83,7 +91,7 @@ def topologies(monkeypatch):
 def unread(request, monkeypatch):
     """Standard output or error is a pipe that nobody reads; gives the level of what is printed there."""
     reader, written = os.pipe()
-    monkeypatch.setattr(control, "LAST_LINES_SECS", 0.1)
+    monkeypatch.setattr(slot_output, "LAST_LINES_SECS", 0.1)
     with os.fdopen(written, "w", buffering=1) as stream:
         monkeypatch.setattr(sys, request.param, stream)
         yield logging.INFO if request.param == "stdout" else logging.WARNING
@@ -96,8 +104,8 @@ def test_a_slot_is_heard_though_nobody_reads_what_it_prints(unread, topologies):
     peer = topology.come()
 
     for _ in range(3000):
-        peer.connection.send({"kind": "print", "level": unread, "where": "bolt:3", "text": "x" * 100})
-    peer.connection.send({"kind": "stopped"})
+        peer.connection.send(Print(unread, "x" * 100, "bolt:3").to_plain())
+    peer.connection.send(Stopped(**IDLE).to_plain())
 
     wait_until(lambda: topology.slots[0].state == "stopped")
 
@@ -108,16 +116,16 @@ def test_a_slot_is_heard_though_a_handler_of_the_log_blocks(topologies, caplog):
     goes_on = threading.Event()
     handler = logging.Handler()
     handler.emit = lambda record: goes_on.wait()
-    control.user_log.addHandler(handler)
+    slot_output.user_log.addHandler(handler)
 
-    peer.connection.send({"kind": "log", "level": logging.ERROR, "text": "some words"})
-    peer.connection.send({"kind": "hung", "where": "bolt:3", "secs": 70, "stacks": "its stacks"})
-    peer.connection.send({"kind": "stopped"})
+    peer.connection.send(Log(logging.ERROR, "some words").to_plain())
+    peer.connection.send(Hung(**IDLE, secs=70, stacks="its stacks", where="bolt:3").to_plain())
+    peer.connection.send(Stopped(**IDLE).to_plain())
     wait_until(lambda: topology.slots[0].state == "stopped")
     goes_on.set()
     wait_until(lambda: "its stacks" in caplog.text)
 
-    control.user_log.removeHandler(handler)
+    slot_output.user_log.removeHandler(handler)
     assert "slot 0: some words" in caplog.text
     assert "slot 0 hangs: bolt:3 has not returned for 70 s" in caplog.text
 
@@ -126,7 +134,7 @@ def test_a_slot_that_stands_still_holds_up_no_lease_no_look_and_nobody_who_tells
     topology = topologies(2)
     topology.come(stands_still=True)
     sound = topology.come()
-    telling = threading.Thread(target=topology._ask, args=("reset",), kwargs=MUCH, daemon=True)
+    telling = threading.Thread(target=topology.driver.questions.ask, args=(MUCH,), daemon=True)
 
     telling.start()
     telling.join(10)
@@ -139,8 +147,8 @@ def test_a_slot_that_stands_still_holds_up_no_lease_no_look_and_nobody_who_tells
 def test_a_slot_that_stands_still_is_found_by_its_silence(topologies):
     topology = topologies(1, silence_secs=0.5)
     topology.come(stands_still=True)
-    threading.Thread(target=topology._ask, args=("reset",), kwargs=MUCH, daemon=True).start()
+    threading.Thread(target=topology.driver.questions.ask, args=(MUCH,), daemon=True).start()
 
     wait_until(lambda: topology.slots[0].state == "lost")
 
-    assert "nothing was heard" in topology._lost[0]
+    assert "nothing was heard" in topology.driver.state.lost[0]

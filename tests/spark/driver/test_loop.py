@@ -5,10 +5,18 @@ from threading import Thread
 import pytest
 
 from pystorm_spark.errors import CheckpointError, SlotLostError
-from pystorm_spark.spark.driver.control import SlotLink
-from pystorm_spark.spark.driver.loop import LAST_REST_SECS, RETRY_SECS, Driver
+from pystorm_spark.spark.driver import loop
+from pystorm_spark.spark.driver.commit_schedule import LAST_DRAIN_SECS
+from pystorm_spark.spark.driver.engine import Limits
+from pystorm_spark.spark.driver.link import SlotLink
+from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.driver.reception import Reception
+from pystorm_spark.spark.driver.slots import Slots
+from pystorm_spark.spark.driver.state import RETRY_SECS, Last
+from pystorm_spark.spark.protocol.messages import Broken, Done, Frames, Mark, Ready, Uncommitted
 
 INTERVAL_SECS = 1.0
+LIMITS = Limits(max_restarts=3, silence_secs=60.0)
 
 
 class JumpingChanges:
@@ -45,22 +53,26 @@ class EagerSlot:
 
     def __init__(self, driver):
         self._driver = driver
+        self._reception = Reception(driver, None, None)
         self.link = SlotLink(0, 0, self, is_near=False)
         self.link.state = "ready"
-        driver.slots[0] = self.link
+        driver.slots.links[0] = self.link
 
     def send(self, message):
         if "asked" not in message:
             return
-        self._driver.on_message(self.link, {"kind": "done", "asked": message["asked"]})
+        self.say(Done(message["asked"]))
         if message["kind"] == "commit":
             self.has_uncommitted()
 
+    def say(self, message):
+        self._reception.on_message(self.link, message)
+
     def has_uncommitted(self):
-        self._driver.on_message(self.link, {"kind": "uncommitted", "is_urgent": False})
+        self.say(Uncommitted(is_urgent=False))
 
     def has_frames(self):
-        self._driver.on_message(self.link, {"kind": "frames"})
+        self.say(Frames())
 
 
 class Hearing(EagerSlot):
@@ -82,7 +94,7 @@ def test_slots_are_told_when_a_chain_of_exchanges_has_ended_and_no_other_begins(
     assert slot.heard == [{"kind": "exchanged", "epoch": 1, "job": 1}]
 
 
-class RestingSlot(EagerSlot):
+class QuiescingSlot(EagerSlot):
     """Says that nothing is in flight, or never does."""
 
     def __init__(self, driver, drains):
@@ -92,8 +104,8 @@ class RestingSlot(EagerSlot):
 
     def send(self, message):
         self.heard.append(message["kind"])
-        if message["kind"] != "rest" or self.drains:
-            self._driver.on_message(self.link, {"kind": "done", "asked": message["asked"]})
+        if "asked" in message and (message["kind"] != "quiesce" or self.drains):
+            self.say(Done(message["asked"]))
 
 
 class Commits:
@@ -111,7 +123,7 @@ class Commits:
     def begin(self):
         pass
 
-    def make_commit(self, txid, replies):
+    def make_commit(self, txid, answers):
         self.made_at.append(self._changes.now)
         while_committing, self.while_committing = self.while_committing, lambda: None
         while_committing()
@@ -152,7 +164,7 @@ def commits(changes):
 
 
 def driver_of(changes, commits, done=lambda: True):
-    return Driver(1, ExchangesUntil(done), b"token", 3, 60.0, changed=changes, keeper=commits)
+    return Driver(1, ExchangesUntil(done), b"token", LIMITS, changes, commits)
 
 
 def test_a_commit_is_made_while_exchanges_go_on(changes, commits):
@@ -181,53 +193,53 @@ class EndingSoon(ExchangesUntil):
     def done(self):
         self._looks += 1
         if self._looks == 1:
-            self._slot()._driver._finishing = True
+            self._slot()._driver.state.last = Last.ASKED
         elif self._looks == 3:
             self._slot().has_uncommitted()
         return self._looks > 2
 
 
 def test_the_last_commit_holds_what_exchanges_bring_that_run_when_it_is_asked_for(changes, commits):
-    driver = Driver(1, EndingSoon(lambda: slot), b"token", 3, 60.0, changed=changes, keeper=commits)
+    driver = Driver(1, EndingSoon(lambda: slot), b"token", LIMITS, changes, commits)
     slot = EagerSlot(driver)
     slot.has_frames()
     driver.batch()
     assert len(commits.made_at) == 1
-    assert not driver._finishing
+    assert not driver.state.is_finishing()
 
 
 def test_a_commit_that_runs_when_the_last_one_is_asked_for_is_not_the_last_one(changes, commits):
     driver = driver_of(changes, commits)
-    driver.is_open = True
+    driver.slots.is_open = True
     slot = EagerSlot(driver)
     commits.while_committing = lambda: driver.finish(0.0)
     slot.has_uncommitted()
     driver.batch()
     assert len(commits.made_at) == 2
-    assert not driver._finishing
+    assert not driver.state.is_finishing()
 
 
 @pytest.mark.parametrize("drains", [True, False])
 def test_the_last_commit_waits_for_a_moment_for_what_is_in_flight(changes, commits, drains):
     driver = driver_of(changes, commits)
-    driver.is_open = True
-    slot = RestingSlot(driver, drains)
+    driver.slots.is_open = True
+    slot = QuiescingSlot(driver, drains)
     slot.has_uncommitted()
-    driver._finishing = True
+    driver.state.last = Last.ASKED
     driver.batch()
-    assert slot.heard == ["rest", "mark", "prepare", "commit"]
-    assert commits.made_at == [100.0 if drains else 100.0 + LAST_REST_SECS]
+    assert slot.heard == ["quiesce", "mark", "prepare", "commit"]
+    assert commits.made_at == [100.0 if drains else 100.0 + LAST_DRAIN_SECS]
 
 
 def test_time_that_a_commit_takes_is_not_taken_for_that_of_exchanges(changes, commits):
     driver = driver_of(changes, commits, done=lambda: bool(commits.made_at))
-    driver._exchanges = 8
+    driver.exchanging.exchanges = 8
     slot = EagerSlot(driver)
     commits.while_committing = lambda: setattr(changes, "now", changes.now + 60.0)
     slot.has_frames()
     slot.has_uncommitted()
     driver.batch()
-    assert driver._exchanges == 8
+    assert driver.exchanging.exchanges == 8
 
 
 class TalkingSlot:
@@ -235,33 +247,34 @@ class TalkingSlot:
 
     def __init__(self, driver, slot):
         self.slot, self._driver = slot, driver
-        driver.slots[slot] = self
+        self._reception = Reception(driver, None, None)
+        driver.slots.links[slot] = self
 
     @property
     def state(self):
-        for asked in list(self._driver._asked):
-            for link in self._driver.slots.values():
-                self._driver.on_message(link, {"kind": "done", "asked": asked})
+        for asked in list(self._driver.questions._open):
+            for link in self._driver.slots.links.values():
+                self._reception.on_message(link, Done(asked))
         return "ready"
 
-    def tell(self, kind, **content):
+    def tell(self, message):
         pass
 
 
 def test_slots_may_answer_while_the_driver_looks_who_has_not(changes, commits):
-    driver = Driver(3, ExchangesUntil(lambda: True), b"token", 3, 60.0, changed=changes, keeper=commits)
+    driver = Driver(3, ExchangesUntil(lambda: True), b"token", LIMITS, changes, commits)
     for slot in range(3):
         TalkingSlot(driver, slot)
-    question = driver._ask("mark")
-    question.open_slots()
+    question = driver.questions.ask(Mark(1))
+    question.unanswered()
     assert question.is_answered()
-    assert set(question.replies) == {0, 1, 2}
+    assert set(question.answers) == {0, 1, 2}
 
 
 def test_a_last_commit_is_not_awaited_when_the_loop_has_ended_by_an_error(changes, commits):
     commits.while_committing = lambda: throw(OSError("the disk is gone"))
     driver = driver_of(changes, commits)
-    driver.is_open = True
+    driver.slots.is_open = True
     EagerSlot(driver).has_uncommitted()
     with pytest.raises(OSError, match="the disk is gone"):
         driver.batch()
@@ -273,14 +286,14 @@ def finishing(driver):
     """Ask for the last commit, and end when that is over."""
 
     def look():
-        driver._ending = driver._is_finish_over()
+        driver.state.is_ended = driver.state.is_finish_over()
 
-    driver.is_open = True
+    driver.slots.is_open = True
     with driver._changed:
-        driver._begin_finish("it was not made in time")
+        driver.begin_finish("it was not made in time")
     driver._changed.when_notified = look
     driver.batch()
-    assert driver._ending
+    assert driver.state.is_ended
 
 
 def test_a_last_commit_that_cannot_be_written_is_tried_again(changes, commits):
@@ -289,25 +302,25 @@ def test_a_last_commit_that_cannot_be_written_is_tried_again(changes, commits):
     EagerSlot(driver).has_uncommitted()
     finishing(driver)
     assert commits.made_at == [100.0, 100.0 + RETRY_SECS]
-    assert driver.unfinished is None
+    assert driver.state.unfinished is None
 
 
 def test_there_is_no_last_commit_where_nothing_is_to_be_committed(changes, commits):
     driver = driver_of(changes, commits)
     EagerSlot(driver)
     finishing(driver)
-    assert (commits.made_at, driver.unfinished) == ([], None)
+    assert (commits.made_at, driver.state.unfinished) == ([], None)
 
 
 class FailingOnce(EagerSlot):
-    """A tree fails while its spouts rest; then it is played again, if anybody plays."""
+    """A tree fails while slots quiesce; it is replayed if spouts are active."""
 
     has_failed = False
 
     def send(self, message):
-        if message["kind"] == "rest" and not self.has_failed:
+        if message["kind"] == "quiesce" and not self.has_failed:
             self.has_failed = True
-            self._driver.on_message(self.link, {"kind": "broken"})
+            self.say(Broken())
             return
         super().send(message)
         if message["kind"] == "activate":
@@ -315,37 +328,43 @@ class FailingOnce(EagerSlot):
 
 
 @pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
-def test_a_last_commit_whose_states_were_taken_back_is_made_when_they_come_again(changes, commits, active):
+def test_a_last_commit_whose_states_were_rolled_back_is_made_when_they_come_again(changes, commits, active):
     commits.is_exactly_once = True
     driver = driver_of(changes, commits)
-    driver.active = active
+    driver.slots.active = active
     FailingOnce(driver).has_uncommitted()
     finishing(driver)
     assert len(commits.made_at) == active
-    assert driver.unfinished == (None if active else "all that was not committed was taken back")
+    assert driver.state.unfinished == (None if active else "all that was not committed was rolled back")
 
 
 def test_a_last_commit_is_given_up_when_a_slot_dies_before_it_is_made(changes, commits):
     engine = start_dying(changes, commits, last_word="prepare", slots=2)
     finishing(engine.driver)
     assert not engine.driver.finish(0.0)
-    assert engine.driver.unfinished == "a slot was lost"
+    assert engine.driver.state.unfinished == "a slot was lost"
 
 
 def test_a_last_commit_is_made_though_a_slot_dies_when_it_hears_of_it(changes, commits):
     engine = start_dying(changes, commits, last_word="commit", slots=2)
     finishing(engine.driver)
-    assert engine.driver.unfinished is None
+    assert engine.driver.state.unfinished is None
+
+
+def come(slot, driver):
+    """A process connects to the driver, and has started."""
+    driver.slots.links[0], slot.link.state = None, "starting"
+    driver.slots.admit(slot.link)
+    slot.say(Ready(["there", 1], driver.slots.epoch))
 
 
 class DyingSlot(EagerSlot):
     """Dies of the first word of a kind that it hears, once it has answered."""
 
     def __init__(self, driver, last_word):
-        self._driver, self._last_word = driver, last_word
-        self.link = SlotLink(0, 0, self, is_near=False)
-        driver.admit(self.link)
-        driver.on_message(self.link, {"kind": "ready", "address": ("there", 1)})
+        super().__init__(driver)
+        self._last_word = last_word
+        come(self, driver)
 
     def send(self, message):
         if self.link.state == "ready" and "asked" in message:
@@ -368,12 +387,12 @@ class DyingSlots(ExchangesUntil):
         slot = DyingSlot(self.driver, self.last_word)
         slot.has_uncommitted()
         if not self.left:
-            self.driver._ending = True
+            self.driver.state.end()
 
 
 def start_dying(changes, commits, last_word, slots=20):
     engine = DyingSlots(last_word, slots)
-    engine.driver = Driver(1, engine, b"token", 3, 60.0, changed=changes, keeper=commits)
+    engine.driver = Driver(1, engine, b"token", LIMITS, changes, commits)
     engine.place([0])
     return engine
 
@@ -390,7 +409,7 @@ def test_deaths_of_a_slot_without_a_commit_in_between_end_the_topology(changes, 
         engine.driver.batch()
 
 
-class WatchedDriver(Driver):
+class WatchedSlots(Slots):
     """Lets another thread do something each time that it looks whether spouts shall emit."""
 
     on_look = staticmethod(lambda: None)
@@ -405,23 +424,26 @@ class WatchedDriver(Driver):
         self._active = active
 
 
-def test_a_deactivation_that_comes_as_a_recovery_ends_is_the_last_that_slots_hear():
-    driver = WatchedDriver(1, None, b"token", 3, 60.0)
-    slot = RestingSlot(driver, drains=True)
-    driver.set_active(True)
-    user = Thread(target=driver.set_active, args=(False,))
+def test_a_deactivation_that_comes_as_a_recovery_ends_is_the_last_that_slots_hear(monkeypatch):
+    monkeypatch.setattr(loop, "Slots", WatchedSlots)
+    driver = Driver(1, None, b"token", LIMITS)
+    slot = QuiescingSlot(driver, drains=True)
+    driver.questions.set_active(True)
+    user = Thread(target=driver.questions.set_active, args=(False,))
 
     def deactivate():
-        driver.on_look = lambda: None
+        if slot.heard[-1] != "reset":
+            return
+        driver.slots.on_look = lambda: None
         user.start()
         user.join(0.2)  # it has had its chance to come in between
 
-    driver.on_look = deactivate
+    driver.slots.on_look = deactivate
     driver._recover()
     user.join()
 
     assert slot.heard == ["activate", "reset", "activate", "deactivate"]
-    assert not driver.active
+    assert not driver.slots.active
 
 
 class WatchedChanges(JumpingChanges):
@@ -440,15 +462,14 @@ class StuckSlot(EagerSlot):
     """Beats, and never answers one kind of question."""
 
     def __init__(self, driver, stuck_at):
-        self._driver, self.stuck_at = driver, stuck_at
-        self.link = SlotLink(0, 0, self, is_near=False)
-        driver.admit(self.link)
-        driver.on_message(self.link, {"kind": "ready", "address": ("there", 1)})
+        super().__init__(driver)
+        self.stuck_at = stuck_at
+        come(self, driver)
         self.has_uncommitted()
 
     def send(self, message):
         if "asked" in message and message["kind"] != self.stuck_at:
-            self._driver.on_message(self.link, {"kind": "done", "asked": message["asked"]})
+            self.say(Done(message["asked"]))
 
     def close(self):
         self._driver.on_end(self.link)
@@ -459,11 +480,11 @@ class StuckSlots(ExchangesUntil):
 
     def __init__(self, changes, commits, stuck_at):
         self.stuck_at, self.slots = stuck_at, []
-        self.driver = Driver(1, self, b"token", 3, 60.0, 30.0, changed=changes, keeper=commits, drain_secs=60.0)
+        self.driver = Driver(1, self, b"token", Limits(3, 60.0, 30.0, drain_secs=60.0), changes, commits)
         changes.look = self.look
 
     def look(self):
-        self.driver.slots[0].heard_at = self.driver._changed.now
+        self.driver.slots.links[0].heard_at = self.driver._changed.now
         self.driver.look_for_silence()
 
     def place(self, slots):
@@ -471,7 +492,7 @@ class StuckSlots(ExchangesUntil):
 
 
 @pytest.mark.parametrize(
-    ("stuck_at", "secs"), [("rest", 240.0), ("mark", 180.0), ("prepare", 180.0), ("commit", 180.0)]
+    ("stuck_at", "secs"), [("quiesce", 240.0), ("mark", 240.0), ("prepare", 180.0), ("commit", 180.0)]
 )
 def test_a_slot_that_lives_and_does_not_answer_for_a_commit_is_replaced_in_the_end(commits, stuck_at, secs):
     changes = commits._changes = WatchedChanges()

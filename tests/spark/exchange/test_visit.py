@@ -6,6 +6,7 @@ import pytest
 
 from pystorm_spark.spark.exchange import visit
 from pystorm_spark.spark.exchange.visit import ask
+from pystorm_spark.spark.protocol.messages import Fetch, Parcels
 from pystorm_spark.spark.protocol.wire import Door, listen
 
 TOKEN = b"token"
@@ -25,7 +26,7 @@ class Answering:
         self.connections.append(connection)
         while True:
             connection.receive()
-            connection.send(["ok", 1, []])
+            connection.send(Parcels("ok", []).to_plain())
 
     def end(self):
         self.door.close()
@@ -43,7 +44,7 @@ def test_connections_to_slots_that_have_ended_are_closed_when_others_come(tmp_pa
     for number in range(100):
         slot = Answering(folder, host, f"{number}")
         for address in (stays.address, slot.address):
-            assert ask(address, TOKEN, []) == ("ok", [])
+            assert ask(address, TOKEN, Fetch(1, 1, 0)) == Parcels("ok", [])
         slot.end()
         assert len(visit._connections) <= 3
 

@@ -16,7 +16,7 @@ import pytest
 from pystorm_spark.spark.protocol import wire
 from pystorm_spark.spark.protocol.encrypted import MOST_UNSENT, Encrypted
 from pystorm_spark.spark.protocol.wire import (
-    LENGTH,
+    LENGTH_PREFIX,
     Address,
     Connection,
     WireError,
@@ -220,7 +220,7 @@ def test_who_knows_the_token_is_refused_in_a_wrong_role_or_at_a_wrong_address(pl
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\xff" * 64, LENGTH.pack((4 << 30) - 1) * 8, LENGTH.pack(1 << 62) + bytes(1 << 20)]
+    "garbage", [b"\xff" * 64, LENGTH_PREFIX.pack((4 << 30) - 1) * 8, LENGTH_PREFIX.pack(1 << 62) + bytes(1 << 20)]
 )
 def test_garbage_of_a_stranger_who_has_come_as_far_as_the_hello_is_refused(places, garbage):
     place, _ = places
@@ -277,7 +277,7 @@ def test_an_older_tls_is_refused(tcp):
 
 def test_a_hello_that_drips_in_encrypted_has_no_more_time_than_another(tcp, monkeypatch):
     """The first part of a record, byte for byte: TLS has nothing to give as long as it is not whole."""
-    monkeypatch.setattr(wire, "HELLO_SECS", 1.0)
+    monkeypatch.setattr(wire, "HANDSHAKE_TIMEOUT_SECS", 1.0)
     refused = serving(tcp)
     with stranger(tcp[1]) as sock:
         bare = socket.socket(fileno=os.dup(sock.fileno()))
@@ -402,7 +402,7 @@ def test_who_is_on_the_way_cannot_read_what_is_said(on_the_way):
 
 
 EVIL = msgpack.packb(["feed", "evil"])
-NAKED = LENGTH.pack(len(EVIL)) + EVIL
+NAKED = LENGTH_PREFIX.pack(len(EVIL)) + EVIL
 RECORDED = RECORD.pack(23, 0x0303, len(NAKED)) + NAKED
 CHANGES = {  # {name: (what becomes of two records, how many messages may arrive)}
     "a bit of the content": (lambda one, two: [one[:8] + bytes([one[8] ^ 1]) + one[9:], two], 0),

@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.protocol import outgoing
+from pystorm_spark.spark.protocol.messages import Print
 from pystorm_spark.spark.protocol.outgoing import Outgoing, OverfullError
 from pystorm_spark.spark.protocol.wire import Connection, WireError
 from tests.spark.components import wait_until
@@ -64,7 +65,7 @@ def test_a_lease_never_overtakes_what_was_said_before_it(ends):
 
 
 def test_no_more_is_kept_than_the_limit(ends, monkeypatch):
-    monkeypatch.setattr(outgoing, "MOST_WAITING", 8 << 20)
+    monkeypatch.setattr(outgoing, "MOST_UNSENT_BYTES", 8 << 20)
     ours, _ = ends
 
     with pytest.raises(OverfullError, match="has not read"):
@@ -73,12 +74,12 @@ def test_no_more_is_kept_than_the_limit(ends, monkeypatch):
 
 
 def test_a_slot_that_reads_too_little_is_let_go_of(ends, monkeypatch):
-    monkeypatch.setattr(outgoing, "MOST_WAITING", 1 << 20)
+    monkeypatch.setattr(outgoing, "MOST_UNSENT_BYTES", 1 << 20)
     ours, theirs = ends
     link = SlotLink(0, 0, ours, is_near=False)
 
     for _ in range(3):
-        link.tell(**MUCH)
+        link.tell(Print(20, "x" * (4 << 20), "bolt:3"))
 
     assert "has not read" in link.reason
     with pytest.raises(WireError):

@@ -15,7 +15,7 @@ import pytest
 
 from pystorm_spark.spark import run
 from pystorm_spark.spark.protocol.certificate import certificate_of
-from pystorm_spark.spark.protocol.wire import LENGTH, WireError, connect
+from pystorm_spark.spark.protocol.wire import LENGTH_PREFIX, WireError, connect
 from tests.spark.components import Numbers, Sum, Twice, wait_until
 from tests.spark.processes import slot_processes
 
@@ -43,7 +43,7 @@ def running(request, cluster, journal, monkeypatch):
 
 def sockets(handle):
     """Where the driver listens, and where slots do."""
-    return [handle.run._control.address, *(link.address for link in handle.run.driver.slots.values())]
+    return [handle.run._control.address, *(link.address for link in handle.run.driver.slots.there())]
 
 
 def say(address, data):
@@ -72,8 +72,8 @@ def test_garbage_on_every_socket_does_no_harm(running, journal, caplog):
     for address in sockets(running):
         for length in (0, 1, 31, 32, 33, 64, 10_000):
             say(address, chance.randbytes(length))
-        say(address, LENGTH.pack(1 << 62))
-        say(address, LENGTH.pack((4 << 30) - 1) + bytes(1 << 20))
+        say(address, LENGTH_PREFIX.pack(1 << 62))
+        say(address, LENGTH_PREFIX.pack((4 << 30) - 1) + bytes(1 << 20))
         say(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 
     goes_on(journal)
@@ -92,9 +92,11 @@ NONSENSE = [
     {"kind": "hello", "slot": 99, "pid": 1, "versions": {}},
     {"kind": "hello", "slot": "x", "pid": 1, "versions": {}},
     {"kind": "hello", "slot": 0, "pid": 1, "versions": 7},
-    {"kind": "file", "slot": 0, "operation": "read", "arguments": ["a.part"]},
-    [1, 1, 0, 0.0, False, [b"\xc1"]],
-    ["epoch", "job", 0, 0.0, False, []],
+    {"kind": "file_request", "slot": 0, "operation": "read", "arguments": ["a.part"]},
+    {"kind": "file_request", "slot": 0, "operation": "read"},
+    {"kind": "exchange", "epoch": 1, "job": 1, "number": 0, "is_last": False, "parcels": [b"\xc1"]},
+    {"kind": "exchange", "epoch": "epoch", "job": "job", "number": 0, "is_last": False, "parcels": []},
+    {"kind": "exchange", "epoch": 1, "job": 1, "number": 0, "is_last": False, "parcels": [], "more": 1},
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.spark.protocol import encrypted, wire
-from pystorm_spark.spark.protocol.wire import LENGTH, Door, WireError, accept, connect, listen, private_folder
+from pystorm_spark.spark.protocol.wire import LENGTH_PREFIX, Door, WireError, accept, connect, listen, private_folder
 from tests.spark.components import wait_until
 
 TOKEN = b"t" * 32
@@ -124,7 +124,7 @@ def test_a_server_without_the_token_is_refused(server):
     pretending.join(10)
 
 
-ANNOUNCED = LENGTH.pack((4 << 30) - 1)
+ANNOUNCED = LENGTH_PREFIX.pack((4 << 30) - 1)
 GARBAGE = [b"", b"GET / HTTP/1.1\r\n\r\n" * 10, b"\xff" * 64, ANNOUNCED, ANNOUNCED + bytes(1 << 20), ANNOUNCED * 8]
 
 
@@ -141,14 +141,14 @@ def test_garbage_instead_of_a_hello_is_refused(server, garbage):
 
 def test_a_message_larger_than_allowed_is_refused_before_it_is_read(pair):
     ours, theirs = pair
-    ours._sock.sendall(LENGTH.pack(1 << 40))
+    ours._sock.sendall(LENGTH_PREFIX.pack(1 << 40))
     with pytest.raises(WireError, match="at most"):
         theirs.receive()
 
 
 def test_a_damaged_message_is_refused(pair):
     ours, theirs = pair
-    ours._sock.sendall(LENGTH.pack(3) + b"\xc1\xc1\xc1")
+    ours._sock.sendall(LENGTH_PREFIX.pack(3) + b"\xc1\xc1\xc1")
     with pytest.raises(WireError, match="cannot be read"):
         theirs.receive()
 
@@ -230,7 +230,7 @@ def test_strangers_leave_nothing_behind_and_are_told_of_once(door):
 
 
 def test_a_hello_that_drips_in_has_no_more_time_than_another(door, monkeypatch):
-    monkeypatch.setattr(wire, "HELLO_SECS", 0.5)
+    monkeypatch.setattr(wire, "HANDSHAKE_TIMEOUT_SECS", 0.5)
     with plain_socket(door.address) as sock:
         deadline = time.monotonic() + 30
         with pytest.raises(OSError):
@@ -253,7 +253,7 @@ def test_of_too_many_strangers_the_slowest_is_turned_away(door, monkeypatch):
 
 def test_nonsense_from_who_knows_the_token_ends_its_connection_only(door):
     first, second = connect(door.address, TOKEN), connect(door.address, TOKEN)
-    first._sock.sendall(LENGTH.pack(1 << 62))
+    first._sock.sendall(LENGTH_PREFIX.pack(1 << 62))
     with pytest.raises(WireError):
         first.receive()
 

@@ -51,7 +51,7 @@ def test_nothing_is_started_for_slots_that_say_nothing(place):
 
 
 def test_who_has_a_line_does_not_wait_and_what_is_dropped_is_told_in_its_place(place, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_WAITING", 10 * (writer.OVERHEAD + 1))
+    monkeypatch.setattr(writer, "MOST_UNWRITTEN_BYTES", 10 * (writer.LINE_OVERHEAD_BYTES + 1))
     writing = Writer("writing", place.write)
     place.open.clear()
     for number in range(10_017):
@@ -67,7 +67,7 @@ def test_who_has_a_line_does_not_wait_and_what_is_dropped_is_told_in_its_place(p
 
 
 def test_a_line_that_is_larger_than_the_limit_is_written(place, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_WAITING", 100)
+    monkeypatch.setattr(writer, "MOST_UNWRITTEN_BYTES", 100)
     writing = Writer("writing", place.write)
 
     writing.put(20, "x" * 1000)

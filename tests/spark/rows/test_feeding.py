@@ -7,7 +7,8 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
+from pystorm_spark.spark.protocol.messages import Settled
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.rows.feeding import (
     FIRST_CHUNK_ROWS,
@@ -86,7 +87,7 @@ class ScriptedDriver:
 
     def settle(self, task, dead=0):
         share = self.feeder._shares[task]
-        message = {"task": task, "round": share.round, "dead": dead}
+        message = Settled(task, share.round, dead)
         self.feeder.on_settled(self.links[SLOT_OF[task]], message)
 
     def lose(self, slot):

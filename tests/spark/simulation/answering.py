@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgpack
 
+from pystorm_spark.spark.exchange.visit import UNREACHED
 from pystorm_spark.spark.protocol.wire import MISSED
 
-LOOK_SECS = 0.004  # between two looks whether an answer can be given
+ANSWER_POLL_SECS = 0.004  # between two looks whether an answer can be given
 
 
 class SimulatedAnswering:
@@ -21,18 +22,18 @@ class SimulatedAnswering:
         self.taken_in = {}  # {payload: the epoch in which the slot got it}
 
     def visited(self, request, reply):
-        """A Spark task asks; `reply(status, parcels)` is called once."""
+        """A Spark task asks; `reply` is called once, with the answer."""
         self._callers.append(reply)
         self._process.guarded(lambda: self._take_in(request, reply))
         if not self._process.is_alive and reply in self._callers:
             self._callers.remove(reply)
-            self._simulation.soon(lambda: reply("lost", []))
+            self._simulation.soon(lambda: reply(UNREACHED))
 
     def end(self):
         """The process is gone, and with it its connections."""
         callers, self._callers = self._callers, []
         for reply in callers:
-            self._simulation.soon(lambda reply=reply: reply("lost", []))
+            self._simulation.soon(lambda reply=reply: reply(UNREACHED))
 
     def note_sealed(self, epoch):
         for frame in self._process.slot.outbox._sealed:
@@ -46,14 +47,14 @@ class SimulatedAnswering:
         assert not old, f"frames of the epochs {old} are still there in epoch {epoch}"
 
     def _take_in(self, request, reply):
-        epoch, job, number, is_last, parcels = request
+        epoch, parcels = request.epoch, request.parcels
         self._process.passes("taking in")
-        answer, is_first = self._process.actor.exchanges.take_in(epoch, job, number, parcels)
+        answer, is_first = self._process.actor.exchanges.take_in(epoch, request.job, request.number, parcels)
         if is_first:
             self._note_arrival(epoch, parcels)
             self._process.passes("taken in")
             self._process.actor.took_in()
-            self._hand_out(answer, epoch, is_last)
+            self._hand_out(answer, epoch, request.is_last)
         self._reply(answer, reply)
 
     def _note_arrival(self, epoch, parcels):
@@ -73,7 +74,7 @@ class SimulatedAnswering:
             return
         self._process.passes("handing out")
         exchanges.hand_out(answer, epoch, is_last)
-        for _, parcel in answer.wait()[2]:
+        for _, parcel in answer.wait().parcels:
             self._check_handed(parcel, epoch)
         self._process.passes("handed out")
 
@@ -90,12 +91,11 @@ class SimulatedAnswering:
             self._again(lambda: self._reply(answer, reply))
             return
         self._callers.remove(reply)
-        status, _, parcels = answer.wait()
-        self._simulation.soon(lambda: reply(status, parcels))
+        self._simulation.soon(lambda: reply(answer.wait()))
 
     def _is_stalled(self):
         return self.stalled_until > self._simulation.now
 
     def _again(self, call):
-        at = max(self.stalled_until, self._simulation.now + LOOK_SECS)
+        at = max(self.stalled_until, self._simulation.now + ANSWER_POLL_SECS)
         self._simulation.at(at, lambda: self._process.guarded(call))

@@ -1,9 +1,18 @@
-"""What `Control` does between the driver's loop and the slots: leases, and what slots say, without threads."""
+"""What `Control` does between the driver and the slots, without threads; the reception of messages is the real one."""
 
 from __future__ import annotations
 
-from pystorm_spark.spark.driver.control import LEASE_SECS
+from pystorm_spark.spark.driver.control import LEASE_INTERVAL_SECS
+from pystorm_spark.spark.driver.reception import Reception
+from pystorm_spark.spark.protocol.messages import Lease
 from tests.spark.simulation.world import SILENCE_SECS
+
+
+class Unread:
+    """Stands for a `SlotOutput` that nobody reads."""
+
+    def log_hung(self, slot, reason, stacks):
+        pass
 
 
 class SimulatedControl:
@@ -11,20 +20,18 @@ class SimulatedControl:
 
     def __init__(self, simulation):
         self._simulation = simulation
+        self.output = Unread()
+        self.reception = Reception(simulation.driver, self, self)
         if simulation.scenario.beats:
-            simulation.after(LEASE_SECS, self._keep_lease)
+            simulation.after(LEASE_INTERVAL_SECS, self._keep_lease)
 
-    def on_message(self, link, message):
-        kind = message["kind"]
-        if kind == "doing":
-            link.note_doing(message)
-        elif kind == "full":
-            link.full = message["full"]
-            self._tell_lease()
-        elif kind != "beat":
-            if "tasks" in message:
-                link.tasks, link.inbox_bytes, link.full = message["tasks"], message["inbox_bytes"], message["full"]
-            self._simulation.driver.on_message(link, message)
+    # What the reception of messages hands on; nobody counts, and no rows are fed.
+
+    def on_stats(self, link, message):
+        pass
+
+    def on_cause(self, message):
+        pass
 
     def block(self, secs):
         """The threads that listen to slots wait for something else."""
@@ -37,8 +44,8 @@ class SimulatedControl:
 
     def _keep_lease(self):
         if not self._simulation.is_closed:
-            self._simulation.after(LEASE_SECS, self._keep_lease)
-            self._tell_lease()
+            self._simulation.after(LEASE_INTERVAL_SECS, self._keep_lease)
+            self.tell_lease()
             self._simulation.driver.look_for_silence()
             self._check_silence()
 
@@ -49,8 +56,8 @@ class SimulatedControl:
             is_kept = wire.link.state == "ready" and not self._simulation.is_ended
             assert not is_kept or silent_secs <= SILENCE_SECS, f"{silent_secs:.0f} s without a word are borne"
 
-    def _tell_lease(self):
+    def tell_lease(self):
         links = [wire.link for wire in self._wires()]
         full = sorted({component for link in links for component in link.full})
         for link in links:
-            link.tell("lease", full=full)
+            link.tell(Lease(full))

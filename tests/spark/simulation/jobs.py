@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pystorm_spark.spark.exchange.visit import Visit
+from pystorm_spark.spark.exchange.visit import UNREACHED, Visit
 
 
 class JobError(Exception):
@@ -66,11 +66,9 @@ class Job:
     def _visit(self, stage, slot, parcels, fault):
         visit = Visit(self._order, stage, is_last=stage == self._last)
 
-        def finish(status, answer):
-            if visit.is_last:
-                self._finish(stage, slot, [(slot, status)])
-            else:
-                self._finish(stage, slot, visit.output(status, answer))
+        def finish(answer):
+            output = [(slot, answer.status)] if visit.is_last else visit.output(answer)
+            self._finish(stage, slot, output)
 
         def ask(reply):
             process = self._simulation.process_at(self._order.addresses[slot])
@@ -78,18 +76,18 @@ class Job:
 
         deed = fault.deed if fault is not None else None
         if deed == "repeat":
-            ask(lambda status, answer: ask(finish))
+            ask(lambda answer: ask(finish))
         elif deed == "miss":
-            finish("lost", [])
+            finish(UNREACHED)
         elif deed == "break":
-            ask(lambda status, answer: finish("lost", []))
+            ask(lambda answer: finish(UNREACHED))
         else:
             ask(finish)
         if deed == "copy":
             self._simulation.haunt(fault.secs, lambda: ask(finish))
         elif deed == "fail":
             self._simulation.after(fault.secs, self._fail)
-        elif deed in ("end", "finish", "rest"):
+        elif deed in ("end", "finish", "deactivate"):
             self._simulation.after(fault.secs, getattr(self._simulation, deed))
 
     def _finish(self, stage, slot, output):

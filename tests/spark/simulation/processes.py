@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.spark.protocol.messages import Failed, Hung, Reset
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.slot.actor import SlotActor
-from pystorm_spark.spark.slot.watch import BEAT_SECS, LEASE_SECS, SlotWatch
+from pystorm_spark.spark.slot.watch import BEAT_SECS, LEASE_TIMEOUT_SECS, SlotWatch
 from tests.spark.simulation.answering import SimulatedAnswering
 from tests.spark.simulation.state import Later
 from tests.spark.simulation.wires import Wire
@@ -17,7 +18,7 @@ STEP_SECS = 0.002
 # What of the actor and of its state something can happen around, and what these points are called.
 ACTOR_POINTS = {"_reset": ("resetting", "reset"), "_set_active": ("activating", "activated")}
 STATE_POINTS = {
-    "rest": ("resting", None),
+    "quiesce": ("quiescing", None),
     "mark": ("marking", "marked"),
     "prepare": ("preparing", "prepared"),
     "_write": ("writing", "written"),
@@ -109,7 +110,7 @@ class SimulatedProcess:
     def _suffer_cut(self, secs):
         if self.wire is not None:
             self.wire.broken()
-            self.orphaned_in(min(secs, LEASE_SECS))
+            self.orphaned_in(min(secs, LEASE_TIMEOUT_SECS))
 
     def _suffer_freeze(self, secs):
         if self.is_frozen:
@@ -144,8 +145,8 @@ class SimulatedProcess:
     def _is_held(self):
         return self.held_until > self.simulation.now
 
-    def _suffer_rest(self, secs):
-        self.simulation.after(secs, self.simulation.rest)
+    def _suffer_deactivate(self, secs):
+        self.simulation.after(secs, self.simulation.deactivate)
 
     def _thaw(self):
         self.is_frozen = False
@@ -168,9 +169,10 @@ class SimulatedProcess:
 
     # What the actor and the watch need of their process.
 
-    def tell(self, kind, **content):
-        assert kind != "failed" or self._fails_to_open, f"slot {self.number} fails to start: {content['error']}"
-        self.wire.tell({"kind": kind, **content})
+    def tell(self, message):
+        is_failure = isinstance(message, Failed)
+        assert not is_failure or self._fails_to_open, f"slot {self.number} fails to start: {message.error}"
+        self.wire.tell(message)
 
     def wake(self):
         if not self._step_due:
@@ -197,7 +199,7 @@ class SimulatedProcess:
             self._fails_to_open = True
             self.actor.fail_start(StormError(f"not started after {secs} s"))
         else:
-            self.tell("hung", secs=secs, stacks="", where=self.actor.running(thread) or "", **self.actor.stats())
+            self.tell(Hung(**self.actor.standing(), secs=secs, stacks="", where=self.actor.running(thread) or ""))
         raise Killed
 
     def _longest_call(self):
@@ -212,7 +214,7 @@ class SimulatedProcess:
         self._fails_to_open = fails_to_open
         self.wire = Wire(self.simulation, self)
         assignment = self.simulation.assignment(self.wire.link)
-        self.told_epoch = assignment["epoch"]
+        self.told_epoch = assignment.epoch
         self.actor.begin(assignment)
         if self.simulation.scenario.beats:
             self.simulation.after(BEAT_SECS, lambda: self.guarded(self._look))
@@ -222,7 +224,7 @@ class SimulatedProcess:
 
     def _open(self, assignment):
         self._rng.seed(self.simulation.rng.getrandbits(64))
-        if not (self.actor.load(assignment) and self._join_world() and self.actor.start(assignment["open"])):
+        if not (self.actor.load(assignment) and self._join_world() and self.actor.start(assignment.opens)):
             self.die()
             return
         self.passes("opened")
@@ -253,7 +255,8 @@ class SimulatedProcess:
         self.guarded(lambda: self._hear(message))
 
     def _hear(self, message):
-        self.told_epoch = message.get("epoch", self.told_epoch)
+        if isinstance(message, Reset):
+            self.told_epoch = message.epoch
         self.actor.handle(message)
 
     def _look(self):

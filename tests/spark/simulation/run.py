@@ -8,8 +8,10 @@ import random
 from collections import Counter
 
 from pystorm_spark.errors import SlotLostError, StormError
-from pystorm_spark.spark.driver.loop import FAILING_SECS, Driver
-from pystorm_spark.spark.driver.slots import START_SECS
+from pystorm_spark.spark.driver.engine import START_SECS, Limits
+from pystorm_spark.spark.driver.exchanging import FAILING_SECS
+from pystorm_spark.spark.driver.loop import Driver
+from pystorm_spark.spark.protocol.messages import Assignment
 from tests.spark.simulation.control import SimulatedControl
 from tests.spark.simulation.jobs import Job, JobError
 from tests.spark.simulation.processes import SimulatedProcess
@@ -75,9 +77,8 @@ class Simulation:
         self.files = FaultyFiles()
         self._keeper = SimulatedCheckpoint(self.plan, self.files, self.world) if scenario.guarantee else None
         self.files.fault = self.fault
-        self.driver = Driver(
-            scenario.slots, self, b"token", MAX_RESTARTS, SILENCE_SECS, changed=self.changes, keeper=self._keeper
-        )
+        limits = Limits(MAX_RESTARTS, SILENCE_SECS)
+        self.driver = Driver(scenario.slots, self, b"token", limits, self.changes, self._keeper)
         self.processes = []
         self.is_ended = False  # by its user, or by an error
         self._finish_began = None
@@ -150,7 +151,7 @@ class Simulation:
 
     def exchange(self, order, exchanges):
         self.changes.check_unlocked()
-        assert not self.driver._ending, "a job was started after the end"
+        assert not self.driver.state.is_ended, "a job was started after the end"
         assert len(order.addresses) == self.scenario.slots
         return Job(self, order, exchanges)
 
@@ -164,14 +165,10 @@ class Simulation:
     def assignment(self, link):
         link.heard_at = self.now
         checkpoint = self._keeper.assignment(link.slot) if self._keeper is not None else None
-        return {
-            "plan": self._pickled,
-            "start_secs": START_SECS,
-            "careful": self.scenario.beats and self.driver.has_died(link.slot),
-            "poison": self.driver.poison.told(),
-            "checkpoint": checkpoint,
-            **self.driver.admit(link),
-        }
+        restarts = self.driver.restarts
+        is_careful, told = self.scenario.beats and restarts.has_died(link.slot), restarts.poison.told()
+        epoch, opens = self.driver.slots.admit(link)
+        return Assignment(self._pickled, START_SECS, is_careful, *told.values(), checkpoint, epoch, opens)
 
     def process_at(self, address):
         return next(process for process in self.processes if process.address == address)
@@ -210,7 +207,7 @@ class Simulation:
     def end(self):
         if not self.is_ended:
             self.is_ended = True
-            self.driver.stop()
+            self.driver.slots.stop()
 
     def finish(self):
         """As `Driver.finish`, which nobody can wait for here: there is one thread."""
@@ -220,42 +217,42 @@ class Simulation:
         has_more = any(process.slot.commits.is_wanted() for process in self.living() if self._keeper is not None)
         before = self._keeper.txid if self._keeper is not None else 0
         with self.changes:
-            if not self.driver._begin_finish("it was not made in time"):
+            if not self.driver.begin_finish("it was not made in time"):
                 has_more = False
         self._look_at_finish(has_more, before)
 
     def _look_at_finish(self, has_more, before):
         if self.is_ended:
             return
-        if not self.driver._is_finish_over() and self.now < self._finish_began + FINISH_SECS:
+        if not self.driver.state.is_finish_over() and self.now < self._finish_began + FINISH_SECS:
             self.after(0.001, lambda: self._look_at_finish(has_more, before))
             return
-        if not self.driver._lost:
+        if not self.driver.state.lost:
             self._check_finish(has_more, before)
         self.end()
 
     def _check_finish(self, has_more, before):
         """It is known whether there was a last commit, and there is one unless something worse than a disk is wrong."""
-        if self.driver.unfinished is None:
+        if self.driver.state.unfinished is None:
             assert not has_more or self._keeper.txid > before, "a last commit was not made, and nobody is told"
         else:
             deeds = {fault.deed for fault in self.scenario.faults}
-            assert deeds - {"finish", "full", "doubt"} or self.scenario.failing, self.driver.unfinished
+            assert deeds - {"finish", "full", "doubt"} or self.scenario.failing, self.driver.state.unfinished
 
-    def rest(self):
+    def deactivate(self):
         if not self.is_ended:
-            self.driver.set_active(False)
+            self.driver.questions.set_active(False)
             self.after(1.0, self._go_on)
 
     def _go_on(self):
         if not self.is_ended:
-            self.driver.set_active(True)
+            self.driver.questions.set_active(True)
 
     # The run.
 
     def run(self):
         try:
-            self.driver.start(is_open=not self.scenario.late)
+            self.driver.slots.start(is_open=not self.scenario.late)
             self.after(LATE_SECS if self.scenario.late else 0.0, self._activate)
             self.after(QUIET_SECS, self._end_when_quiet)
             while not self.is_ended:
@@ -264,12 +261,12 @@ class Simulation:
             if not self.is_ended:
                 self._check_error(exc)
             self.is_ended = True
-            self.driver.stop()
+            self.driver.slots.stop()
         self._check_end()
 
     def _activate(self):
         if not self.is_ended:
-            self.driver.set_active(True)
+            self.driver.questions.set_active(True)
 
     def _end_when_quiet(self):
         if self.is_ended:
@@ -282,12 +279,12 @@ class Simulation:
 
     def living(self):
         """The processes that the driver counts on."""
-        links = self.driver.slots.values()
+        links = self.driver.slots.links.values()
         return [process for process in self.processes if process.wire is not None and process.wire.link in links]
 
     def is_quiet(self):
         """Whether nothing is on its way: no tuple, no frame, no command, no death."""
-        if self.driver._lost or not self.driver.active or not all(self.driver.slots.values()):
+        if self.driver.state.lost or not self.driver.slots.active or not all(self.driver.slots.links.values()):
             return False
         for process in self.living():
             slot = process.slot
@@ -345,7 +342,7 @@ class Simulation:
             assert deeds["fail"]
             assert self.now > FAILING_SECS, f"given up too early: {exc}"
         else:
-            assert self.driver.epoch == 1, f"only the first start may fail: {exc}"
+            assert self.driver.slots.epoch == 1, f"only the first start may fail: {exc}"
 
     def _check_end(self):
         """A batch that comes late does nothing, and all processes end."""
@@ -365,8 +362,8 @@ class Simulation:
                 process.wire.close()
 
     def describe(self):
-        states = {slot: link and link.state for slot, link in self.driver.slots.items()}
-        return f"at {self.now:.1f} s, epoch {self.driver.epoch}, slots {states}, done {sorted(self.world.done)}"
+        states = {slot: link and link.state for slot, link in self.driver.slots.links.items()}
+        return f"at {self.now:.1f} s, epoch {self.driver.slots.epoch}, slots {states}, done {sorted(self.world.done)}"
 
 
 def run(scenario):
@@ -374,4 +371,4 @@ def run(scenario):
     simulation = Simulation(scenario)
     simulation.run()
     told = [(emission.number, *emission.told) for emission in simulation.world.emissions]
-    return simulation.now, simulation.driver.epoch, len(simulation.processes), told
+    return simulation.now, simulation.driver.slots.epoch, len(simulation.processes), told

@@ -25,7 +25,7 @@ CRASH_POINTS = (
 )
 # The same, where there is state.
 COMMIT_POINTS = (
-    "resting",  # until nothing is in flight
+    "quiescing",  # until nothing is in flight
     "marking",
     "marked",
     "preparing",
@@ -64,7 +64,7 @@ MISHAPS = (
     "fail",  # the whole job fails, its tasks go on for a while
     "end",  # the topology is killed by its user, who does not wait for anything
     "finish",  # the same, after a last commit
-    "rest",  # the topology is deactivated by its user, and activated again
+    "deactivate",  # the topology is deactivated by its user, and activated again
 )
 # What can happen when a slot is placed.
 MISPLACINGS = (

@@ -61,8 +61,8 @@ class SimulatedCheckpoint(Checkpoint):
         self._world = world
         self._acked = set()  # the numbers that are acked by the commits so far
 
-    def make_commit(self, txid, replies):
-        is_made = super().make_commit(txid, replies)
+    def make_commit(self, txid, answers):
+        is_made = super().make_commit(txid, answers)
         manifest = self._log.last
         assert manifest.txid == txid
         tasks = {task for part in manifest.parts for task in part.tasks}

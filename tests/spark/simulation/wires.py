@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from pystorm_spark.spark.driver.control import SlotLink
-from pystorm_spark.spark.slot.watch import LEASE_SECS
+from pystorm_spark.spark.driver.link import SlotLink
+from pystorm_spark.spark.protocol.messages import DRIVER_TO_SLOT, SLOT_TO_DRIVER, Doing
+from pystorm_spark.spark.slot.watch import LEASE_TIMEOUT_SECS
 
 # Messages that wait at most while nobody reads; few, for what happens then must happen in the time of a scenario.
 ROOM_FOR_SLOT, ROOM_FOR_DRIVER = 12, 40
@@ -66,26 +67,27 @@ class Wire:
         self._ended = False
         self.link = SlotLink(process.number, 0, self, is_near=False)
 
-    def send(self, message):
+    def send(self, plain):
         """The driver tells the slot something, and waits for nobody: a slot that has too much to read is given up."""
         self._simulation.changes.check_unlocked()
         if self.is_open and self.to_slot.is_full():
             self.link.reason = "it has not read what it was told"
             self.link.kill()
         elif self.is_open:
-            self.to_slot.carry(lambda: self._process.hear(message))
+            self.to_slot.carry(lambda: self._process.hear(DRIVER_TO_SLOT.read(plain)))
 
     def tell(self, message):
         """The slot tells the driver something."""
         if self.is_open:
             # What a start announces draws no delay: scenarios that were found go on as they did without it.
-            is_announced = message["kind"] == "doing" and self.link.state == "starting"
-            self.to_driver.carry(lambda: self._heard(message), takes_time=not is_announced)
+            is_announced = isinstance(message, Doing) and self.link.state == "starting"
+            plain = message.to_plain()
+            self.to_driver.carry(lambda: self._heard(SLOT_TO_DRIVER.read(plain)), takes_time=not is_announced)
 
     def _heard(self, message):
         if self.is_open:
             self.link.heard_at = self._simulation.now
-            self._simulation.control.on_message(self.link, message)
+            self._simulation.control.reception.on_message(self.link, message)
 
     def delay(self, secs):
         """From now on all that is sent takes longer."""
@@ -101,7 +103,7 @@ class Wire:
             if self._simulation.scenario.near:
                 self._process.die()
             else:
-                self._process.orphaned_in(LEASE_SECS)
+                self._process.orphaned_in(LEASE_TIMEOUT_SECS)
 
     def broken(self):
         """The process is gone, or cannot be heard any more: what it has said still arrives."""

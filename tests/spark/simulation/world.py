@@ -128,7 +128,7 @@ class Numbers(Spout):
 
 
 class Flushes(Numbers):
-    """Emits also when it is told to rest, or to go on."""
+    """Emits also when it is activated or deactivated."""
 
     def activate(self):
         self.next_tuple()

@@ -5,19 +5,21 @@ import random
 import pytest
 
 from pystorm_spark.errors import StormError
+from pystorm_spark.spark.protocol.messages import DRIVER_TO_SLOT, Assignment, Beat, Failed, Full, Lease, Stop
 from pystorm_spark.spark.slot.actor import SlotActor
-from pystorm_spark.spark.slot.watch import BEAT_SECS, LEASE_SECS, SlotWatch
+from pystorm_spark.spark.slot.watch import BEAT_SECS, LEASE_TIMEOUT_SECS, SlotWatch
 from tests.runtime.slots import HandClock, web_mesh
 
-NO_POISON = {"suspects": [], "condemned": []}
-LOAD = {
-    "epoch": 1,
-    "start_secs": 100.0,
-    "careful": False,
-    "poison": NO_POISON,
-    "plan": b"no pickle",
-    "checkpoint": None,
-}
+LOAD = Assignment(
+    plan=b"no pickle",
+    start_secs=100.0,
+    is_careful=False,
+    suspects=[],
+    condemned=[],
+    checkpoint=None,
+    epoch=1,
+    opens=False,
+)
 
 
 class Surroundings:
@@ -30,8 +32,8 @@ class Surroundings:
         self.actor = SlotActor(3, self, self.clock, random.Random(1))
         self.watch = SlotWatch(self.actor, self, self.clock, self.longest_call)
 
-    def tell(self, kind, **content):
-        self.told.append({"kind": kind, **content})
+    def tell(self, message):
+        self.told.append(message)
 
     def wake(self):
         self.calls.append("wake")
@@ -65,39 +67,43 @@ def around():
     return around
 
 
-def test_message_of_an_unknown_kind_is_an_error_that_names_it(around):
-    with pytest.raises(StormError, match=r"slot 3 was sent a message of the kind 'comit', .*'commit'"):
-        around.actor.handle({"kind": "comit", "txid": 1, "asked": 1})
+def test_message_that_is_not_for_a_running_slot_is_an_error_that_names_it(around):
+    with pytest.raises(StormError, match="slot 3 was sent 'assignment'"):
+        around.actor.handle(LOAD)
+
+
+def test_every_message_to_a_slot_has_one_handler():
+    assert SlotActor.HANDLERS.keys() == DRIVER_TO_SLOT.classes
 
 
 def test_slot_that_is_stopped_before_it_is_loaded_is_turned_no_more(around):
-    around.actor.handle({"kind": "lease", "full": ["bolt"]})
-    around.actor.handle({"kind": "stop"})
+    around.actor.handle(Lease(["bolt"]))
+    around.actor.handle(Stop())
 
     assert around.calls == ["stop", "wake"]
-    assert around.actor.stats() == {"tasks": [], "is_at_work": False, "inbox_bytes": 0, "full": []}
+    assert around.actor.standing() == {"tasks": [], "is_at_work": False, "inbox_bytes": 0, "full": []}
 
 
 def test_plan_that_cannot_be_loaded_is_told(around):
     assert not around.actor.load(LOAD)
 
     (failed,) = around.told
-    assert failed["kind"] == "failed"
-    assert "UnpicklingError" in failed["traceback"]
+    assert isinstance(failed, Failed)
+    assert "UnpicklingError" in failed.traceback
 
 
 def test_slot_that_hears_of_its_driver_lives(around):
     for _ in range(100):
         around.beats(1)
-        around.actor.handle({"kind": "lease", "full": []})
+        around.actor.handle(Lease([]))
 
     assert around.endings == []
-    assert {message["kind"] for message in around.told} == {"beat"}
+    assert set(around.told) == {Beat()}
 
 
 def test_slot_whose_driver_is_silent_ends_by_its_own_beats_and_not_by_the_clock(around):
     around.clock.now += 50.0  # the process stood still
-    around.beats(int(LEASE_SECS / BEAT_SECS))
+    around.beats(int(LEASE_TIMEOUT_SECS / BEAT_SECS))
     assert around.endings == []
 
     around.beats(1)
@@ -124,9 +130,9 @@ def test_slot_whose_full_inbox_is_dropped_says_so_though_nothing_else_has_change
     mesh.turn(0)
     mesh.move()
     around.actor.took_in()
-    assert around.told[-1] == {"kind": "full", "full": ["bolt"]}
+    assert around.told[-1] == Full(["bolt"])
 
     mesh.slots[1].reset()
     around.beats(1)
 
-    assert around.told[-1]["full"] == []
+    assert around.told[-1].full == []

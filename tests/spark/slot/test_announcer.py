@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from pystorm_spark import TopologyBuilder
-from pystorm_spark.spark.driver.control import SlotLink
+from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.driver.poison import Poison
+from pystorm_spark.spark.protocol.messages import Doing, Outlived
 from pystorm_spark.spark.protocol.outgoing import Outgoing
 from pystorm_spark.spark.protocol.wire import Connection
 from pystorm_spark.spark.slot.announcer import Announcer
@@ -24,7 +25,7 @@ class Announced:
         self.mesh = Mesh(builder.create_topology(), slots)
         self.slot = self.mesh.slots[-1]
         self.told = []
-        self.announcer = Announcer(lambda kind, **content: self.told.append((kind, content)))
+        self.announcer = Announcer(self.told.append)
         self.announcer.is_starting = False
         self.slot.before_calls(self.announcer.announce)
 
@@ -38,7 +39,7 @@ class Announced:
 
     def keys(self):
         """Those of the tuples that were announced."""
-        return [content["key"] for kind, content in self.told if kind == "doing" and content["key"]]
+        return [told.key for told in self.told if isinstance(told, Doing) and told.key]
 
     def key_of(self, *args, **options):
         self.announcer.is_careful = True
@@ -115,7 +116,7 @@ def test_a_suspect_is_announced_and_that_it_was_outlived(announced):
     announced.execute()
     announced.look()
     assert announced.keys() == [key]
-    assert ("outlived", {"key": key}) in announced.told
+    assert Outlived(key, 0) in announced.told
     announced.look()
     assert announced.slot.slot_context.before is None
 
@@ -212,7 +213,7 @@ def test_a_tuple_that_cannot_be_packed_is_announced_all_the_same(error):
     announced.announcer.is_careful = True
     announced.execute(Unpackable(error))
     assert announced.keys() == []
-    assert any("bolt:" in content["what"] for _, content in announced.told)
+    assert any("bolt:" in told.what for told in announced.told)
 
 
 # The driver's book.
@@ -278,10 +279,10 @@ def link():
 def test_what_was_outlived_or_is_not_announced_any_more_has_not_ended_the_process():
     slot = link()
     for thread, key in (1, "outlived"), (2, "under way"):
-        slot.note_doing({"what": f"bolt:2 on {key}", "key": key, "thread": thread, "epoch": 3})
+        slot.note_doing(Doing(f"bolt:2 on {key}", key, thread, 3))
 
     slot.note_survival("outlived")
     assert list(slot.executing.values()) == [("under way", 3)]
 
-    slot.note_doing({"what": "", "key": "", "thread": 1, "epoch": 3})
+    slot.note_doing(Doing("", "", 1, 3))
     assert not slot.executing

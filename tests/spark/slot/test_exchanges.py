@@ -2,6 +2,7 @@
 
 import gc
 import random
+from types import SimpleNamespace
 from weakref import ref
 
 import msgpack
@@ -11,6 +12,7 @@ from pystorm_spark import TopologyBuilder
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark.protocol.messages import TASK_TO_SLOT, Fed, Feed, Parcels
 from pystorm_spark.spark.protocol.wire import WireError
 from pystorm_spark.spark.slot.exchanges import HOLD_SECS, LINGER_SECS, Answering, Exchanges
 from pystorm_spark.testing import ManualClock
@@ -40,7 +42,7 @@ def test_an_exchange_that_cannot_be_taken_in_is_lost_for_all_who_ask_again(excha
 
     answer, is_first = exchanges.take_in(1, 1, 0, [])
     assert not is_first
-    assert answer.wait() == ["lost", 1, []]
+    assert answer.wait() == Parcels("lost", [])
 
 
 def test_an_exchange_that_cannot_be_handed_out_is_lost_for_all_who_ask_again(exchanges, monkeypatch):
@@ -52,7 +54,7 @@ def test_an_exchange_that_cannot_be_handed_out_is_lost_for_all_who_ask_again(exc
     with pytest.raises(MemoryError):
         exchanges.hand_out(answer, 1, is_last=False)
 
-    assert answer.wait() == ["lost", 1, []]
+    assert answer.wait() == Parcels("lost", [])
 
 
 class Blob(list):
@@ -63,9 +65,9 @@ def test_answers_are_kept_until_their_job_has_ended_and_not_longer(exchanges):
     answer, _ = exchanges.take_in(1, 1, 0, [])
     blob = Blob(["frames"])
     kept = ref(blob)
-    answer.give(["ok", 1, [[0, blob]]])
+    answer.give(Parcels("ok", [[0, blob]]))
     del answer, blob
-    assert exchanges.take_in(1, 1, 0, [])[0].wait()[2] == [[0, ["frames"]]]
+    assert exchanges.take_in(1, 1, 0, [])[0].wait().parcels == [[0, ["frames"]]]
     exchanges.end_job(1, 1)
     assert kept() is None
 
@@ -73,7 +75,7 @@ def test_answers_are_kept_until_their_job_has_ended_and_not_longer(exchanges):
 def test_who_asks_again_when_a_job_has_ended_is_refused_and_the_next_job_is_not(exchanges):
     exchanges.take_in(1, 1, 0, [])
     exchanges.end_job(1, 1)
-    assert exchanges.take_in(1, 1, 0, [])[0].wait()[0] == "refused"
+    assert exchanges.take_in(1, 1, 0, [])[0].wait().status == "refused"
     exchanges.end_job(1, 1)  # what comes late changes nothing
     assert exchanges.take_in(1, 2, 0, [])[1]
     exchanges.end_job(1, 1)
@@ -87,27 +89,32 @@ def test_a_connection_that_waits_for_its_next_request_holds_nothing_of_the_last_
 
     class Waiting:
         def __init__(self):
-            self.requests = [["feed", Blob(["rows"])]]
+            self.requests = [Feed(3, 1, 0, 0, 0, Blob(["rows"])).to_plain()]
 
         def receive(self):
             gc.collect()
             if not self.requests:
                 assert [found() for found in kept] == [None]
                 raise WireError("the end")
-            kept.append(ref(self.requests[0][1]))
+            kept.append(ref(self.requests[0]["chunk"]))
             return self.requests.pop()
 
         def send(self, answer):
             pass
 
     class Rows:
-        def feed(self, blob):
-            return ["ok", 0, []]
+        def feed(self, asked):
+            return Fed(True)
 
         fetch = feed
 
     with pytest.raises(WireError, match="the end"):
         Answering(None, exchanges, Rows(), b"token")._serve_one(Waiting())
+
+
+def test_every_request_of_a_spark_task_has_one_handler(exchanges):
+    slot = SimpleNamespace(feed=None, fetch=None)
+    assert Answering(None, exchanges, slot, b"token").handled() == TASK_TO_SLOT.classes
 
 
 def test_a_slot_that_frames_were_brought_to_works_them_through_before_it_answers(exchanges, clock):

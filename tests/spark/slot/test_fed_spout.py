@@ -8,6 +8,7 @@ from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.runtime.durable.committed_rows import CommittedRows
 from pystorm_spark.runtime.durable.uncommitted import IN_FLIGHT
 from pystorm_spark.runtime.pending_limit import QUEUED
+from pystorm_spark.spark.protocol.messages import Settled
 from pystorm_spark.spark.slot.fed_spout import Chunk, FedSpout
 from pystorm_spark.testing import RecordingCollector
 
@@ -30,7 +31,7 @@ class Fed:
         self.spout = FedSpout(["n"])
         self.forgotten = 0
         self.committed = CommittedRows()
-        self.spout.connect(lambda kind, **content: self.told.append((kind, content)), self.forget, self.committed)
+        self.spout.connect(self.told.append, self.forget, self.committed)
         self.collector = RecordingCollector()
         self.collector.why = "bolt:1 failed it"
         self.spout.open({"topology.max.replays": max_replays}, Context, self.collector)
@@ -113,7 +114,7 @@ def test_the_driver_is_told_when_every_row_is_acked(fed):
     assert fed.told == []
     fed.spout.ack(ids[1])
 
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+    assert fed.told == [Settled(7, 1, 0)]
 
 
 def test_acks_may_come_many_at_once(fed):
@@ -123,7 +124,7 @@ def test_acks_may_come_many_at_once(fed):
 
     fed.spout.acked(ids)
 
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+    assert fed.told == [Settled(7, 1, 0)]
 
 
 def test_no_more_rows_are_emitted_than_there_is_room_for(fed):
@@ -200,7 +201,7 @@ def test_rows_that_are_committed_are_done_and_not_emitted_again(fed):
     fed.spout.acked([row_id for row_id, _ in emitted])
 
     assert emitted == [(("rows", 4, 0, number), [number]) for number in (0, 3, 10, 12)]
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+    assert fed.told == [Settled(7, 1, 0)]
 
 
 def test_a_batch_that_is_committed_as_a_whole_is_done_at_once(fed):
@@ -209,7 +210,7 @@ def test_a_batch_that_is_committed_as_a_whole_is_done_at_once(fed):
     fed.spout.release(4, 1, [(0, 100, 1)])
 
     assert fed.emitted() == []
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 0})]
+    assert fed.told == [Settled(7, 1, 0)]
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
@@ -223,7 +224,7 @@ def test_a_row_that_cannot_be_emitted_is_a_dead_letter(fed, monkeypatch, error):
 
     fed.spout.next_tuple()
 
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
+    assert fed.told == [Settled(7, 1, 1)]
 
 
 class OfAModule:
@@ -242,7 +243,7 @@ def test_a_row_that_cannot_be_read_is_a_dead_letter_and_the_others_are_emitted(f
     assert fed.emitted() == emitted[1:]
     fed.spout.acked([row_id for row_id, _ in emitted])
 
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
+    assert fed.told == [Settled(7, 1, 1)]
     ((*where, why, row),) = ValueCodec().unpack_rows(*reversed(fed.spout.dead_rows(1).chunk(0)))
     assert (where, row) == (["rows", 4, 0, 1], None)
     assert "OfAModule" in why
@@ -258,7 +259,7 @@ def test_a_row_that_fails_too_often_is_a_dead_letter_and_counts_as_done(fed):
     fed.spout.fail(row_id)
 
     assert fed.emitted() == []
-    assert fed.told == [("settled", {"task": 7, "round": 1, "dead": 1})]
+    assert fed.told == [Settled(7, 1, 1)]
     count, data = fed.spout.dead_rows(1).chunk(0)
     assert ValueCodec().unpack_rows(data, count) == [["rows", 4, 0, 0, "bolt:1 failed it", [1]]]
     assert fed.spout.dead_rows(2) is None

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pystorm_spark.spark.protocol.messages import Beat, Broken, Frames, Log, Outlived
 from pystorm_spark.spark.protocol.wire import Connection
 from pystorm_spark.spark.slot.output import LogsToDriver, PrintsToDriver, Words
 from pystorm_spark.spark.slot.starters import note_starters, starter
@@ -19,8 +20,8 @@ class Process:
     def __init__(self):
         self.told = []
 
-    def tell(self, kind, **content):
-        self.told.append((kind, content))
+    def tell(self, message):
+        self.told.append(message)
 
 
 class Unshowable:
@@ -35,7 +36,7 @@ def record(message, *args):
 def test_a_record_is_told_with_its_level_and_its_logger():
     process = Process()
     LogsToDriver(process).emit(record("%d tuples", 3))
-    assert process.told == [("log", {"level": logging.INFO, "text": "users.bolt: 3 tuples"})]
+    assert process.told == [Log(logging.INFO, "users.bolt: 3 tuples")]
 
 
 def test_a_value_that_cannot_be_shown_does_not_raise_where_it_is_logged(capsys):
@@ -55,8 +56,8 @@ class Place:
     def where(self):
         return starter() or self.here
 
-    def tell(self, kind, level, text, where):
-        self.lines.append(f"{where}: {text}")
+    def tell(self, line):
+        self.lines.append(f"{line.where}: {line.text}")
 
 
 def test_a_line_goes_with_where_it_was_printed_whoever_prints_meanwhile():
@@ -129,7 +130,7 @@ class Dying:
         self.words, self.word, self.itself = words, word, self
 
     def __del__(self):
-        self.words.send({"kind": self.word})
+        self.words.send(self.word)
 
 
 class Sent:
@@ -147,23 +148,23 @@ class Sent:
 def test_what_is_printed_while_a_message_is_being_sent_is_sent_after_it():
     sent = Sent()
     words = Words(sent)
-    Dying(words, "last word")
-    sending = threading.Thread(target=words.send, args=({"kind": "first"},), daemon=True)
+    Dying(words, Broken())
+    sending = threading.Thread(target=words.send, args=(Frames(),), daemon=True)
 
     sending.start()
     sending.join(10)
 
     assert not sending.is_alive()
-    assert sent.kinds == ["first", "last word"]
+    assert sent.kinds == ["frames", "broken"]
 
 
 def test_a_message_that_cannot_be_sent_keeps_back_no_other():
     one, other = socket.socketpair()
     words, theirs = Words(Connection(one)), Connection(other)
     with pytest.raises(TypeError):
-        words.send({"kind": object()})
+        words.send(Outlived(object(), 1))
 
-    words.send({"kind": "beat"})
+    words.send(Beat())
 
     assert theirs.receive() == {"kind": "beat"}
     for sock in (one, other):

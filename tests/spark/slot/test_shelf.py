@@ -114,7 +114,7 @@ def test_a_shelf_goes_back_to_a_mark_and_on_from_there(shelf):
     mark = shelf.mark()
     for number in range(CHUNK_ROWS + 1):
         shelf.add([number])
-    shelf.go_back(mark)
+    shelf.roll_back(mark)
     shelf.add(["c"])
     shelf.seal()
 

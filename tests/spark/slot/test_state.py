@@ -12,6 +12,7 @@ from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.components import pickle_components
 from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.runtime.slot import Slot
+from pystorm_spark.spark.protocol.messages import Done, NotDone, Uncommitted, Unwritten
 from pystorm_spark.spark.slot import state as slot_state
 from pystorm_spark.spark.slot.rows import RowTasks
 from pystorm_spark.spark.slot.state import SlotState
@@ -42,8 +43,8 @@ class Told:
         self.messages = []
         self.came = threading.Event()
 
-    def __call__(self, kind, **content):
-        self.messages.append((kind, content))
+    def __call__(self, message):
+        self.messages.append(message)
         self.came.set()
 
 
@@ -77,9 +78,9 @@ def test_a_slot_that_is_not_open_has_nothing_that_could_go_back(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (CheckpointError("the disk is full"), "unwritten"),
-        (MemoryError("no room"), "failed"),
-        (ValueError("a bug"), "failed"),
+        (CheckpointError("the disk is full"), Unwritten),
+        (MemoryError("no room"), NotDone),
+        (ValueError("a bug"), NotDone),
     ],
     ids=["disk", "memory", "bug"],
 )
@@ -90,9 +91,9 @@ def test_the_driver_hears_of_whatever_goes_wrong_with_writing(error, outcome):
     state.prepare(1, asked=7)
 
     assert told.came.wait(10)
-    ((kind, content),) = told.messages
-    assert (kind, content["asked"]) == ("done", 7)
-    assert str(error) in content[outcome]
+    (answer,) = told.messages
+    assert (type(answer), answer.asked) == (outcome, 7)
+    assert str(error) in answer.why
 
 
 def test_a_state_that_is_too_large_is_not_told_at_once(monkeypatch):
@@ -105,9 +106,9 @@ def test_a_state_that_is_too_large_is_not_told_at_once(monkeypatch):
     monkeypatch.setattr(slot_state, "READ_LIMIT", 1)
     state.read("keep", None, asked=9)
 
-    (_, whole), (_, too_much) = told.messages
-    assert len(whole["found"]) == whole["size"]
-    assert (too_much["found"], too_much["size"]) == (None, whole["size"])
+    whole, too_much = told.messages
+    assert len(whole.found) == whole.size
+    assert (too_much.found, too_much.size) == (None, whole.size)
 
 
 def test_the_driver_hears_of_what_is_to_be_committed_next_before_a_commit_is_done():
@@ -118,4 +119,4 @@ def test_the_driver_hears_of_what_is_to_be_committed_next_before_a_commit_is_don
 
     state.commit(1, asked=5)
 
-    assert [kind for kind, _ in told.messages] == ["uncommitted", "done"]
+    assert told.messages == [Uncommitted(is_urgent=False), Done(5)]

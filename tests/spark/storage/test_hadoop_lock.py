@@ -11,6 +11,7 @@ import pytest
 from pystorm_spark.checkpoint.memory import MemoryFiles
 from pystorm_spark.errors import CheckpointError, StormError
 from pystorm_spark.spark.driver.commits import Checkpoint
+from pystorm_spark.spark.protocol.messages import Prepared, Unwritten
 from pystorm_spark.spark.storage.hadoop_lock import HEARTBEAT, LOCK, LOCK_TIMEOUT_SECS, HadoopLock
 from pystorm_spark.spark.storage.place import locked_place
 from tests.spark.simulation.run import plan_of
@@ -141,7 +142,7 @@ def test_a_driver_that_has_lost_its_checkpoint_changes_nothing_in_it(folder, hel
     before = files.names()
     folder.change(id="another")
     with pytest.raises(StormError, match="is now in use"):
-        checkpoint.make_commit(1, {0: {"unwritten": "what cannot be written where another driver is"}})
+        checkpoint.make_commit(1, {0: Unwritten(1, "what cannot be written where another driver is")})
     with pytest.raises(StormError, match="is now in use"):
         checkpoint.forget(0)
     assert files.names() == before
@@ -159,9 +160,9 @@ def test_a_driver_whose_checkpoint_was_taken_while_its_sinks_wrote_makes_no_comm
 
     checkpoint = Checkpoint(plan, place, write_for_minutes)
     before = files.names()
-    reply = {"written": [[], []], "schemas": {}, "letters": [], "rows": {}}
+    answer = Prepared(1, [[], []], {}, [], {})
     with pytest.raises(StormError, match="is now in use"):
-        checkpoint.make_commit(1, {0: reply})
+        checkpoint.make_commit(1, {0: answer})
     assert files.names() == before
 
 

@@ -16,6 +16,7 @@ from pystorm_spark.checkpoint.slot_side import SlotCheckpoint
 from pystorm_spark.checkpoint.store import CheckpointStore
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.runtime.codec.codec import ValueCodec
+from pystorm_spark.spark.protocol.messages import TO_DRIVER_FIRST, FileRequest
 from pystorm_spark.spark.protocol.wire import Door, WireError, connect, listen, private_folder
 from pystorm_spark.spark.storage import handed_files
 from pystorm_spark.spark.storage.handed_files import FilesDesk, HandedFiles
@@ -62,7 +63,13 @@ def connected(desk):
     """A function that connects to the driver."""
     folder = private_folder()
     server, address = listen(folder, "", "control")
-    door = Door(server, address, TOKEN, lambda connection: desk.serve(connection, connection.receive()), pytest.fail)
+    door = Door(
+        server,
+        address,
+        TOKEN,
+        lambda connection: desk.serve(connection, TO_DRIVER_FIRST.read(connection.receive())),
+        pytest.fail,
+    )
     thread = threading.Thread(target=door.run)
     thread.start()
     yield partial(connect, address, TOKEN)
@@ -133,7 +140,7 @@ def test_a_slot_that_is_turned_away_comes_again(connected, files, monkeypatch):
 def test_a_slot_that_ends_in_the_middle_leaves_nothing(connected, desk, files, monkeypatch):
     monkeypatch.setattr(handed_files, "PIECE_BYTES", 10)
     slot = connected()
-    slot.send({"kind": "file", "slot": 3, "operation": "write", "arguments": ["a.part", 15]})
+    slot.send(FileRequest(3, "write", ["a.part", 15]).to_plain())
     slot.receive()
     slot.send(bytes(10))
     slot.receive()
@@ -151,7 +158,7 @@ def test_a_write_of_a_slot_that_has_ended_is_waited_for(connected, desk, files):
 
     files.on_put = wait
     slot = connected()
-    slot.send({"kind": "file", "slot": 3, "operation": "write", "arguments": ["a.part", 3]})
+    slot.send(FileRequest(3, "write", ["a.part", 3]).to_plain())
     slot.receive()
     slot.send(b"one")
     begun.wait(10)

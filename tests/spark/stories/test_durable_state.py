@@ -220,10 +220,10 @@ def test_exchanges_go_on_while_a_commit_waits_for_a_slow_bolt(cluster, journal, 
     cluster.submit_topology("counting", conf, counting(100_000, journal, BlocksOnce(50, str(gate), journal)))
     wait_until(lambda: journal.noted("blocked"))
     run = cluster._find("counting").run
-    wait_until(lambda: run.driver._round is not None)
-    jobs, round_ = run.jobs, run.driver._round
+    wait_until(lambda: run.driver.commits.round is not None)
+    jobs, round_ = run.jobs, run.driver.commits.round
     wait_until(lambda: run.jobs > jobs + 3)
-    assert run.driver._round is round_
+    assert run.driver.commits.round is round_
     gate.touch()
     wait_until(lambda: 50 in acked(journal))
     assert set(count(cluster).values()) == {1}

@@ -55,7 +55,7 @@ from tests.spark.components import wait_until
 
 with SparkCluster() as cluster:
     handle = cluster.submit_topology('t', conf, topology, active=False)
-    wait_until(lambda: handle.run.driver._changed._waiters)  # in a batch of Spark's that has no end
+    wait_until(lambda: handle.run.driver.slots.changed._waiters)  # in a batch of Spark's that has no end
     cluster.spark.stop()
     try:
         handle.await_termination(timeout=30)

@@ -16,6 +16,7 @@ from pystorm_spark.runtime.plan import make_plan
 from pystorm_spark.spark.driver import control
 from pystorm_spark.spark.driver.control import Control
 from pystorm_spark.spark.driver.placing import START
+from pystorm_spark.spark.protocol.messages import Assignment
 from pystorm_spark.spark.protocol.process import process_id
 from pystorm_spark.spark.protocol.wire import private_folder
 from pystorm_spark.spark.slot.process import ORPHANED
@@ -36,7 +37,7 @@ class StandsStill:
     """A driver that gives a slot its assignment, and hears its first word for ever."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr(control, "LEASE_SECS", 3600.0)
+        monkeypatch.setattr(control, "LEASE_INTERVAL_SECS", 3600.0)
         builder = TopologyBuilder()
         builder.set_spout("talks", Talks())
         plan = make_plan(builder.create_topology(), resolve({}), "talking-1-0", 1)
@@ -47,16 +48,16 @@ class StandsStill:
         self.control._is_near = False
 
     def assignment(self, link, versions):
-        return {
-            "kind": "assignment",
-            "plan": self.pickled,
-            "start_secs": 600.0,
-            "careful": False,
-            "poison": {"suspects": [], "condemned": []},
-            "checkpoint": None,
-            "epoch": 1,
-            "open": True,
-        }
+        return Assignment(
+            plan=self.pickled,
+            start_secs=600.0,
+            is_careful=False,
+            suspects=[],
+            condemned=[],
+            checkpoint=None,
+            epoch=1,
+            opens=True,
+        )
 
     def on_message(self, link, message):
         self.ended.wait()
