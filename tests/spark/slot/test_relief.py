@@ -275,6 +275,32 @@ def test_a_component_that_one_thread_alone_can_call_forbids_it(turned, caplog):
     assert not slot.turners._took_over
 
 
+class Hostile:
+    """Changes what holds it, or raises, when it is asked for its class."""
+
+    def __init__(self, deed):
+        self.deed = deed
+
+    @property
+    def __class__(self):
+        self.deed()
+        return Hostile
+
+
+@pytest.mark.parametrize("deed", ["adds", "raises"])
+def test_relief_runs_no_code_of_what_a_component_holds(deed):
+    bolt = Seen()
+
+    def add():
+        setattr(bolt, f"more{len(vars(bolt))}", 0)
+
+    def refuse():
+        raise ValueError("ask somebody else")
+
+    bolt.first, bolt.last = Hostile({"adds": add, "raises": refuse}[deed]), 0
+    assert not relief_module._is_bound(bolt)
+
+
 def test_a_batch_that_was_nearly_taken_over_is_over_for_the_next_look():
     """Else a slot that has nothing to do would be taken from a thread that nothing holds up."""
     builder = TopologyBuilder()
