@@ -1,5 +1,6 @@
 """Relief: what happens in a slot while one of its bolts is held up, with threads and without Spark."""
 
+import queue
 import random
 import sqlite3
 import threading
@@ -299,6 +300,40 @@ def test_relief_runs_no_code_of_what_a_component_holds(deed):
 
     bolt.first, bolt.last = Hostile({"adds": add, "raises": refuse}[deed]), 0
     assert not relief_module._is_bound(bolt)
+
+
+class Held:
+    """Stands for the relief of a slot that is held up."""
+
+    def take_over(self):
+        return True
+
+
+class Broken:
+    def take_over(self):
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("relief", [Broken(), Held()], ids=["the look fails", "there are no more threads"])
+def test_a_slot_ends_when_nobody_can_relieve_its_thread_any_more(relief, monkeypatch):
+    """Else it would live on, and nobody would turn it."""
+    crashes, looks_out, started = queue.SimpleQueue(), Turners._look_out, []
+
+    def once(turners, relief):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(relief)
+        looks_out(turners, relief)
+
+    monkeypatch.setattr(Turners, "_look_out", once)
+    turners = Turners(lambda: False, lambda idle_turns: time.sleep(0.001), crashes.put)
+    first = threading.Thread(target=turners.run, args=(relief,))
+    first.start()
+
+    assert isinstance(crashes.get(timeout=60), RuntimeError)
+    turners.stop()
+    first.join(60)
+    assert not first.is_alive()
 
 
 def test_a_batch_that_was_nearly_taken_over_is_over_for_the_next_look():
