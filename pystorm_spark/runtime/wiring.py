@@ -49,6 +49,7 @@ class Wiring:
 
     def connect(self, task: Task) -> None:
         """Give a task its context, and the routes of its streams."""
+        self._slot_context.running = task  # groupings of the user's own are prepared for it
         task.context = self._context(task)
         task.connect(self._routes(task))
 

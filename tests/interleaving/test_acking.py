@@ -32,6 +32,14 @@ def joined_by_two(builder):
     builder.set_bolt("fails", Leaf(0)).shuffle_grouping("pairs")
 
 
+def joint_passed_on(builder):
+    builder.set_spout("numbers", Numbers())
+    builder.set_bolt("pairs", Pairs()).shuffle_grouping("numbers")
+    builder.set_bolt("fan", Fan()).shuffle_grouping("pairs")
+    builder.set_bolt("quick", Leaf()).shuffle_grouping("fan")
+    builder.set_bolt("fails", Leaf(0, 1)).shuffle_grouping("numbers")
+
+
 def joined_and_acked(builder):
     builder.set_spout("numbers", Numbers())
     builder.set_bolt("pairs", Pairs()).shuffle_grouping("numbers")
@@ -67,6 +75,7 @@ SCENES = {
     "a subscriber of a joint is aside": (joined_by_two, ["quick"], [0, 1]),
     "a joining bolt is aside": (joined_by_two, ["pairs"], [0, 1]),
     "a joining bolt and its subscriber are aside": (joined_by_two, ["pairs", "quick"], [0, 1]),
+    "a subscriber of a bolt that passes a joint on is aside": (joint_passed_on, ["quick", "fails"], [0, 1]),
     "all of a joint is acked": (joined_and_acked, ["quick", "slow"], []),
 }
 ACROSS = {

@@ -4,7 +4,9 @@ from threading import Thread, get_ident
 
 import pytest
 
+from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.topology.builder import TopologyBuilder
+from pystorm_spark.topology.grouping import CustomStreamGrouping
 from tests.runtime.slots import HoldingBolt, Mesh, ScriptedSpout
 
 
@@ -76,6 +78,39 @@ def test_a_spout_is_running_while_it_is_activated_and_deactivated():
         mesh.slots[0].set_active(active)
 
     assert spout.told == [("deactivate", itself), ("activate", itself)]
+
+
+class WatchfulGrouping(CustomStreamGrouping):
+    """Notes which component the slot that is being opened says is running."""
+
+    slot = None
+    told = None
+
+    def prepare(self, context, stream, target_tasks):
+        self.targets = target_tasks
+        self.told.append((context.this_component_id, self.slot.running(get_ident())))
+
+    def choose_tasks(self, task_id, values):
+        return self.targets
+
+
+def test_a_component_is_running_while_the_groupings_of_its_streams_are_prepared(monkeypatch):
+    monkeypatch.setattr(WatchfulGrouping, "told", [])
+    opening = Slot.open
+
+    def watching(slot):
+        monkeypatch.setattr(WatchfulGrouping, "slot", slot)
+        opening(slot)
+
+    monkeypatch.setattr(Slot, "open", watching)
+    builder = TopologyBuilder()
+    builder.set_spout("spout", ScriptedSpout())
+    builder.set_bolt("first", HoldingBolt()).custom_grouping("spout", WatchfulGrouping())
+    builder.set_bolt("second", HoldingBolt()).custom_grouping("first", WatchfulGrouping())
+    mesh = Mesh(builder.create_topology(), 1)
+
+    emitting = [("first", f"first:{mesh.bolt('first').task_id}"), ("spout", f"spout:{mesh.spout().task_id}")]
+    assert sorted(WatchfulGrouping.told) == emitting
 
 
 def test_nothing_is_said_of_a_thread_that_the_slot_does_not_know():

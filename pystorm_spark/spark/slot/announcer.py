@@ -6,7 +6,7 @@ It also knows the tuples that have ended a process before, and keeps the slot fr
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from threading import get_ident
 
@@ -112,17 +112,25 @@ class Announcer:
             self._tell(Outlived(outlived, self.epoch))
 
     def _key(self, task: Task, tup: Tuple) -> str:
-        """What a tuple has in common with its replays: component, message id where it is known here, values.
+        """What a tuple has in common with its replays in all slots: components, stream and values.
 
-        Empty if it cannot be told, and for a tick.
+        The message id does not count, because only the slot of the spout knows it and a replay may have another one.
+        It counts only where the values cannot be packed: such a tuple stays in the slot of its spout. Empty if that
+        cannot be packed, either, and for a tick.
         """
         if is_tick(tup):
             return ""
-        message = [tup._tree.message_id] if isinstance(tup._tree, Root) else []
+        packed = self._packed(tup.values)
+        if packed is None and isinstance(tup._tree, Root) and tup._tree.message_id is not None:
+            packed = self._packed(("message id", tup._tree.message_id))
+        if packed is None:
+            return ""
+        packed += self._codec.pack([task.component_id, tup.source_component, tup.source_stream_id])
+        return f"{task.component_id}:{blake2b(packed, digest_size=KEY_BYTES).hexdigest()}"
+
+    def _packed(self, values: Sequence[object]) -> bytes | None:
         try:
             with self._packing:
-                packed = self._codec.pack([task.component_id, tup.source_component, tup.source_stream_id])
-                packed += self._codec.pack(message) + self._codec.pack(tup.values)
+                return self._codec.pack(values)
         except BaseException:  # of a class that says how its objects are packed: the tuple never leaves this process
-            return ""
-        return f"{task.component_id}:{blake2b(packed, digest_size=KEY_BYTES).hexdigest()}"
+            return None

@@ -121,4 +121,5 @@ def _is_bound(component: Any) -> bool:
     if sqlite is None:
         return False
     bound = (sqlite.Connection, sqlite.Cursor)
-    return any(isinstance(value, bound) for value in getattr(component, "__dict__", {}).values())
+    values = list(getattr(component, "__dict__", {}).values())  # at once: the bolt that is held up may add attributes
+    return any(issubclass(type(value), bound) for value in values)  # `isinstance` may call code of the value's

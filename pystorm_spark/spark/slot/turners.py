@@ -62,15 +62,18 @@ class Turners:
 
     def _relieve(self, relief: Relief) -> None:
         """Wait until a bolt blocks the thread that turns the slot, and turn it in its place."""
-        while not relief.take_over():
-            if self._stopping.wait(RELIEF_POLL_SECS):
-                return
-        self._took_over.append(threading.current_thread())
         try:
-            self._look_out(relief)
-            self._work(relief)
-        finally:
-            self._took_over.remove(threading.current_thread())
+            while not relief.take_over():
+                if self._stopping.wait(RELIEF_POLL_SECS):
+                    return
+            self._took_over.append(threading.current_thread())
+            try:
+                self._look_out(relief)
+                self._turn(relief)
+            finally:
+                self._took_over.remove(threading.current_thread())
+        except BaseException as exc:  # also where no thread can be started: nobody would turn the slot any more
+            self._crash(exc)
 
     def _work(self, relief: Relief | None) -> None:
         try:

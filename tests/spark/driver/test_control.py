@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,14 +90,20 @@ def topologies(monkeypatch):
 
 @pytest.fixture(params=["stdout", "stderr"])
 def unread(request, monkeypatch):
-    """Standard output or error is a pipe that nobody reads; gives the level of what is printed there."""
+    """Standard output or error is a pipe that nobody reads; gives the level of what is printed there.
+
+    `sys` itself is not changed: pytest sets its streams again between the fixture and the test.
+    """
     reader, written = os.pipe()
     monkeypatch.setattr(slot_output, "LAST_LINES_SECS", 0.1)
-    with os.fdopen(written, "w", buffering=1) as stream:
-        monkeypatch.setattr(sys, request.param, stream)
-        yield logging.INFO if request.param == "stdout" else logging.WARNING
-        os.close(reader)
-        wait_until(lambda: not any(thread.name in ("pystorm-out", "pystorm-err") for thread in threading.enumerate()))
+    stream = os.fdopen(written, "w", buffering=1)
+    streams = {"stdout": sys.stdout, "stderr": sys.stderr, request.param: stream}
+    monkeypatch.setattr(slot_output, "sys", SimpleNamespace(**streams))
+    yield logging.INFO if request.param == "stdout" else logging.WARNING
+    os.close(reader)
+    wait_until(lambda: not any(thread.name in ("pystorm-out", "pystorm-err") for thread in threading.enumerate()))
+    with contextlib.suppress(BrokenPipeError):  # a part of a line may be left, and the pipe has no reader
+        stream.close()
 
 
 def test_a_slot_is_heard_though_nobody_reads_what_it_prints(unread, topologies):

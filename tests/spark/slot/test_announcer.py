@@ -63,10 +63,17 @@ def test_a_replay_is_known_again(announced):
     assert announced.key_of("root", "id") == announced.key_of("root", "id")
 
 
-@pytest.mark.parametrize("other", [("another", "id"), ("root", "another")])
-def test_another_message_is_another_one(other):
-    announced = Announced()
-    assert announced.key_of("root", "id") != announced.key_of(*other)
+def test_a_replay_with_a_new_message_id_is_known_again(announced):
+    assert announced.key_of("root", "id") == announced.key_of("root", "another")
+
+
+def test_a_tuple_is_known_in_each_slot():
+    keys = [Announced(slots).key_of("root", "id") for slots in (1, 2)]
+    assert keys[0] == keys[1]
+
+
+def test_other_values_are_another_tuple(announced):
+    assert announced.key_of("root", "id") != announced.key_of("another", "id")
 
 
 def test_a_condemned_tuple_fails_unexecuted_and_is_reported(announced):
@@ -207,11 +214,23 @@ class Unpackable:
         raise self.error
 
 
-@pytest.mark.parametrize("error", [TypeError("stays here"), SystemExit(3), KeyboardInterrupt()], ids=repr)
-def test_a_tuple_that_cannot_be_packed_is_announced_all_the_same(error):
+@pytest.fixture(params=[TypeError("stays here"), SystemExit(3), KeyboardInterrupt()], ids=repr)
+def unpackable(request):
+    """A value that cannot be packed."""
+    return Unpackable(request.param)
+
+
+def test_a_tuple_that_cannot_be_packed_is_known_by_its_message_id(unpackable):
+    announced = Announced()
+    first, again, another = (announced.key_of(unpackable, id_) for id_ in ("id", "id", "another"))
+    assert first == again != another
+
+
+@pytest.mark.parametrize("is_tracked", [False, True], ids=["none", "cannot be packed, either"])
+def test_a_tuple_of_which_nothing_can_be_packed_is_announced_all_the_same(unpackable, is_tracked):
     announced = Announced()
     announced.announcer.is_careful = True
-    announced.execute(Unpackable(error))
+    announced.execute(unpackable, unpackable if is_tracked else None)
     assert announced.keys() == []
     assert any("bolt:" in told.what for told in announced.told)
 

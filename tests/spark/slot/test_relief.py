@@ -1,5 +1,6 @@
 """Relief: what happens in a slot while one of its bolts is held up, with threads and without Spark."""
 
+import queue
 import random
 import sqlite3
 import threading
@@ -273,6 +274,66 @@ def test_a_component_that_one_thread_alone_can_call_forbids_it(turned, caplog):
     slow.gate.set()
     goes_on(fast)
     assert not slot.turners._took_over
+
+
+class Hostile:
+    """Changes what holds it, or raises, when it is asked for its class."""
+
+    def __init__(self, deed):
+        self.deed = deed
+
+    @property
+    def __class__(self):
+        self.deed()
+        return Hostile
+
+
+@pytest.mark.parametrize("deed", ["adds", "raises"])
+def test_relief_runs_no_code_of_what_a_component_holds(deed):
+    bolt = Seen()
+
+    def add():
+        setattr(bolt, f"more{len(vars(bolt))}", 0)
+
+    def refuse():
+        raise ValueError("ask somebody else")
+
+    bolt.first, bolt.last = Hostile({"adds": add, "raises": refuse}[deed]), 0
+    assert not relief_module._is_bound(bolt)
+
+
+class Held:
+    """Stands for the relief of a slot that is held up."""
+
+    def take_over(self):
+        return True
+
+
+class Broken:
+    def take_over(self):
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("relief", [Broken(), Held()], ids=["the look fails", "there are no more threads"])
+def test_a_slot_ends_when_nobody_can_relieve_its_thread_any_more(relief, monkeypatch):
+    """Else it would live on, and nobody would turn it."""
+    crashes, looks_out, started = queue.SimpleQueue(), Turners._look_out, []
+
+    def once(turners, relief):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(relief)
+        looks_out(turners, relief)
+
+    monkeypatch.setattr(Turners, "_look_out", once)
+    turners = Turners(lambda: False, lambda idle_turns: time.sleep(0.001), crashes.put)
+    first = threading.Thread(target=turners.run, args=(relief,))
+    first.start()
+
+    assert isinstance(crashes.get(timeout=60), RuntimeError)
+    turners.stop()
+    first.join(60)
+    assert not first.is_alive()
 
 
 def test_a_batch_that_was_nearly_taken_over_is_over_for_the_next_look():
