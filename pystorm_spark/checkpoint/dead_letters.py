@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from pystorm_spark.checkpoint.files import sync_folder
 from pystorm_spark.errors import CheckpointError
 
 FILE_NAME = "dead-letters.jsonl"
@@ -56,6 +57,8 @@ class DeadLetters:
 
 def _append(file: FileIO, lines: bytes) -> None:
     before = os.fstat(file.fileno()).st_size
+    if not before:
+        sync_folder(Path(file.name).parent)  # a file that is new is lost with the power if its folder is not synced
     try:
         rest = memoryview(lines)
         while rest:

@@ -82,7 +82,7 @@ class PosixFiles:
                     temporary.unlink()
                 raise
             try:
-                _sync(self._folder)
+                sync_folder(self._folder)
             except OSError:  # the caller learns that the write failed, and will not remove the file itself
                 with suppress(OSError):
                     path.unlink()
@@ -137,10 +137,11 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700)
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    _sync(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder stay as they are now, also where the machine loses its power."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

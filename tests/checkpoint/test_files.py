@@ -108,7 +108,7 @@ def test_a_file_whose_folder_cannot_be_synced_is_removed(files, monkeypatch):
     def fail(_):
         raise OSError(errno.EIO, "the disk does not answer")
 
-    monkeypatch.setattr("pystorm_spark.checkpoint.files._sync", fail)
+    monkeypatch.setattr("pystorm_spark.checkpoint.files.sync_folder", fail)
     with pytest.raises(CheckpointError, match="cannot be written: the disk does not answer"):
         files.write("a.part", b"one")
     assert files.names() == []

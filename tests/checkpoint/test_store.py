@@ -296,7 +296,7 @@ def test_a_commit_that_fails_leaves_the_one_before_and_the_next_one_works(files,
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     # Once before the manifest is renamed, once after it: then nobody can tell whether the commit is durable.
-    for broken in ["os.fsync", "pystorm_spark.checkpoint.files._sync"]:
+    for broken in ["os.fsync", "pystorm_spark.checkpoint.files.sync_folder"]:
         before = three.last
         with monkeypatch.context() as disk:
             disk.setattr(broken, fail)
@@ -315,7 +315,7 @@ def test_a_manifest_that_could_not_be_synced_is_gone_before_its_parts_are(files,
         raise OSError(errno.EIO, "no answer")
 
     with monkeypatch.context() as disk:
-        disk.setattr("pystorm_spark.checkpoint.files._sync", fail)
+        disk.setattr("pystorm_spark.checkpoint.files.sync_folder", fail)
         with pytest.raises(CheckpointError, match="no answer"):
             store.publish(Manifest("words", 4))
     assert opened(files).last.txid == 3

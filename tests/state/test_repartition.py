@@ -244,7 +244,7 @@ def test_a_move_that_cannot_be_written_leaves_the_commit_as_it_was(start, folder
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched, pytest.raises(CheckpointError, match="No space left"):
-        patched.setattr("pystorm_spark.checkpoint.files._sync", full)
+        patched.setattr("pystorm_spark.checkpoint.files.sync_folder", full)
         repartition_state(folder, "words", "count", 3)
     assert run(start(), source, 2) == ONCE
 
