@@ -38,7 +38,7 @@ FIRST_CHUNK_ROWS = 500  # rows of a chunk if only the size of one row is known
 CAREFUL_CHUNK_ROWS = 32  # if not even that is known: rows may have some megabytes each
 SMALLEST_CHUNK_ROWS, LARGEST_CHUNK_ROWS = 100, 4000  # unless rows are large; larger chunks are not faster
 LARGEST_CHUNK_BYTES = 8 << 20
-RETRY_SECS = 0.5  # before rows are handed over again
+FEED_RETRY_SECS = 0.5  # before rows are handed over again
 EVEN_ROUNDS = 64  # in which each task gets one chunk of a partition; a power of two
 CHUNKS_PER_TASK = 8  # of each batch, so that tasks have about the same number of rows
 
@@ -243,7 +243,7 @@ class Feeder:
                 if self.is_stopping or tries.are_over(exc):
                     raise
                 log.warning("handing over the rows of batch %d again: %s", batch, exc)
-                self.driver.pause(RETRY_SECS)
+                self.slots.pause(FEED_RETRY_SECS)
                 continue
             if handed is not None:
                 break
