@@ -1,7 +1,9 @@
 """Settings for every test: Hypothesis draws the same examples on every CI run, and no example has a deadline."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.spark.conftest import spark  # noqa: F401 - the one session of all tests that need Spark
@@ -9,6 +11,19 @@ from tests.spark.conftest import spark  # noqa: F401 - the one session of all te
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The files and folders that are synced to the disk, in their order."""
+    paths, fsync = [], os.fsync
+
+    def noting(handle):
+        paths.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    monkeypatch.setattr("os.fsync", noting)
+    return paths
 
 
 def pytest_collection_modifyitems(items):

@@ -61,6 +61,8 @@ class DeadLetters:
 
 def _append(file: FileIO, lines: bytes) -> None:
     before = os.fstat(file.fileno()).st_size
+    if not before:
+        sync_folder(Path(file.name).parent)  # a file that is new is lost with the power if its folder is not synced
     try:
         rest = memoryview(lines)
         while rest:

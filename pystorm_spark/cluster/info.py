@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pystorm_spark.cluster.table import counted, millis, span, table
+from pystorm_spark.cluster.table import counted, millis, printable, span, table
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats, mean_ms
 from pystorm_spark.naming import java_names
 from pystorm_spark.topology.graph import ComponentSpec, Topology
@@ -83,7 +83,9 @@ class TopologyInfo:
 
     def __str__(self) -> str:
         workers = counted(self.workers, "worker")
-        title = f"{self.name}: {self.status}, up {span(self.uptime_secs)}, {workers}, {self.pending:,} pending"
+        title = (
+            f"{printable(self.name)}: {self.status}, up {span(self.uptime_secs)}, {workers}, {self.pending:,} pending"
+        )
         rows = [[id_, *info._cells()] for id_, info in self.components.items()]
         return "\n".join([title, *table(("component", *COLUMNS), rows, texts=2)])
 

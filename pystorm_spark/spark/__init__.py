@@ -70,6 +70,7 @@
 | `fetching`, `sinking` | how kept rows become a DataFrame, and reach the `write` of a DataFrameSink |
 | `fitting` | whether the values of a tuple fit the columns of a DataFrame |
 | `full_disk` | retries what a full disk has refused |
+| `job_tries` | how often a job is tried that fails |
 
 | `storage/` | where the files of a checkpoint are |
 |---|---|

@@ -14,6 +14,14 @@ from pystorm_spark.errors import StormError
 _SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError)
 _CAUSED_BY = "Caused by: "  # as Java prints a cause
 _TRACEBACK = "Traceback (most recent"
+# What the JVM says of a Python worker, or of the daemon that forks workers, that died under a task.
+_LOST_WORKER = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "EOFException",
+    "java.net.SocketException",
+    "java.lang.NullPointerException",
+)
 
 
 class SparkError(StormError):
@@ -43,6 +51,14 @@ class SparkError(StormError):
             return True
         # The JVM raises a PickleException for a class it does not know.
         return self.is_of_python() or "PickleException" in self.story
+
+
+def has_lost_worker(error: BaseException) -> bool:
+    """Whether a Python worker of Spark died under the job that has raised `error`; what code in it raised does not."""
+    original = error.__cause__ if isinstance(error, StormError) else error
+    story = str(original)
+    is_of_spark = isinstance(original, _SPARK_ERRORS)
+    return is_of_spark and _TRACEBACK not in story and any(words in story for words in _LOST_WORKER)
 
 
 @contextmanager

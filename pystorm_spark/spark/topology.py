@@ -102,8 +102,9 @@ class SparkTopology(RunningTopology):
         writer = stream.writeStream.foreachBatch(self._turning).trigger(processingTime="0 seconds")
         # Nobody reads the log of the trigger query again, so each query gets a new one.
         number = next(self._queries)
-        log_folder = self._folder / "triggers" / f"{self.id}-{number}"
-        self._query = writer.option("checkpointLocation", file_uri(log_folder)).queryName(f"{self.id}-{number}").start()
+        self._trigger_log = self._folder / "triggers" / f"{self.id}-{number}"
+        located = writer.option("checkpointLocation", file_uri(self._trigger_log))
+        self._query = located.queryName(f"{self.id}-{number}").start()
         threading.Thread(
             target=self._await_query, args=(self._query,), name=f"pystorm-{self.name}", daemon=True
         ).start()
@@ -197,6 +198,7 @@ class SparkTopology(RunningTopology):
             with spark_errors_ignored():
                 query.stop()
             self._turning.close()
+            shutil.rmtree(self._trigger_log, ignore_errors=True)
         if (
             driver.state.unfinished is not None and driver.state.error is None
         ):  # read now: a sink's `write` may have ended meanwhile

@@ -34,6 +34,13 @@ def test_letters_that_do_not_fit_on_the_disk_leave_no_incomplete_line(tmp_path):
     assert ids(tmp_path) == [1, 2, 3]
 
 
+def test_a_new_file_of_letters_outlives_a_loss_of_power(tmp_path, synced):
+    DeadLetters(tmp_path).add(1, [{"message_id": 1}])
+    assert synced == [tmp_path, tmp_path / FILE_NAME]
+    DeadLetters(tmp_path).add(2, [{"message_id": 2}])
+    assert synced[2:] == [tmp_path / FILE_NAME]
+
+
 def test_letters_of_a_commit_that_is_tried_again_are_added_once(tmp_path):
     letters = DeadLetters(tmp_path)
     letters.add(1, [{"time": 1, "message_id": 1}, {"time": 1, "message_id": 1}])  # of two tasks

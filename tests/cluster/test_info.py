@@ -1,5 +1,7 @@
 """What a cluster tells of a topology, as it is printed."""
 
+from unicodedata import combining, east_asian_width
+
 import pytest
 
 from pystorm_spark import LocalCluster, TopologyBuilder
@@ -42,6 +44,36 @@ def test_a_long_name_is_shortened_and_the_columns_stay_in_line():
 
     assert row.startswith("a" * 31 + "…  spout")
     assert len(row) == len(header)
+
+
+def columns(line):
+    """How many columns of a terminal a line takes, as terminals count them."""
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in line)
+
+
+@pytest.mark.parametrize("name", ["数える", "수" * 40, "😀" * 16, "e\u0301te\u0301", "счётчик"])
+def test_columns_stay_in_line_whatever_script_a_name_is_in(name):
+    _, header, *rows = str(info(**{name: SPOUT, "count": BOLT})).splitlines()
+
+    assert {columns(row) for row in rows} == {columns(header)}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("a\nb", r"a\nb"),
+        ("a\tb", r"a\tb"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("lone \ud800", r"lone \ud800"),
+        ("\u202ereversed", r"\u202ereversed"),
+    ],
+)
+def test_a_character_that_would_break_a_line_or_the_terminal_is_escaped(name, told):
+    shown = str(TopologyInfo(name, "id", "ACTIVE", 0.0, 1, CONF, 0, {name: SPOUT}))
+
+    title, _, row = shown.encode().decode().split("\n")
+    assert title.startswith(f"{told}: ACTIVE")
+    assert row.startswith(f"{told} ")
 
 
 def test_a_full_list_of_errors_is_shown_with_a_plus():

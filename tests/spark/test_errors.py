@@ -9,7 +9,14 @@ import pyspark.errors
 import pytest
 
 from pystorm_spark.errors import CheckpointError, StormError
-from pystorm_spark.spark.errors import SparkError, reason, spark_errors_ignored, translated, translation
+from pystorm_spark.spark.errors import (
+    SparkError,
+    has_lost_worker,
+    reason,
+    spark_errors_ignored,
+    translated,
+    translation,
+)
 
 ROOT = Path(__file__).resolve().parents[2] / "pystorm_spark"
 SEAM = Path("spark", "errors.py")
@@ -107,6 +114,20 @@ def test_type_errors_are_distinguished_from_lost_rows(original, is_about_types):
         raise original
 
     assert caught.value.is_about_types() is is_about_types
+
+
+@pytest.mark.parametrize(
+    ("why", "is_lost"),
+    [
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", True),
+        ("EOFException occurred while reading the port number from pyspark.daemon's stdout", True),
+        (IN_PYTHON + "Caused by: java.io.EOFException", False),
+        ("org.apache.spark.SparkException: a.csv cannot be read", False),
+    ],
+)
+def test_a_python_worker_that_died_is_told_from_what_code_in_it_raised(why, is_lost):
+    assert has_lost_worker(py4j.protocol.Py4JError(FAILED_JOB.format(why))) is is_lost
+    assert not has_lost_worker(OSError(why))
 
 
 def test_spark_errors_ignored_suppresses_only_exceptions_of_spark_and_py4j():

@@ -22,6 +22,7 @@ from pystorm_spark.spark.protocol.messages import (
     Refused,
 )
 from pystorm_spark.spark.protocol.outgoing import Outgoing
+from pystorm_spark.spark.protocol.process import socket_name
 from pystorm_spark.spark.protocol.wire import Connection, Door, WireError, listen
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Control:
         server, self.address = listen(folder, host, "control", known_as)
         self._door = Door(server, self.address, self.token, self._serve, self.output.warn)
         self._is_near = folder is not None
+        self._folder = folder
         self._listener = listener
         self._links: list[SlotLink] = []
         self._closed = threading.Event()
@@ -110,11 +112,17 @@ class Control:
         finally:
             outgoing.close()
             outgoing.join(5.0)
+            self._remove_socket(link.slot, int(hello.pid))
 
     FIRST_HANDLERS: ClassVar[dict[type[Message], Callable[[Any, Connection, Any], None]]] = {
         Hello: _on_hello,
         FileRequest: _on_file_request,
     }
+
+    def _remove_socket(self, slot: int, pid: int) -> None:
+        """Remove what a killed process has left: else each death would add a socket to the folder."""
+        if self._folder is not None:
+            (self._folder / socket_name(slot, pid)).unlink(missing_ok=True)
 
     def _listen_to(self, link: SlotLink, versions: dict[str, str]) -> None:
         link.tell(self._listener.assignment(link, versions))  # before any lease

@@ -19,7 +19,7 @@ from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.driver.questions import Questions
 from pystorm_spark.spark.driver.restarts import Restarts
 from pystorm_spark.spark.driver.slots import Slots
-from pystorm_spark.spark.driver.state import DriverState, Pending, Phase
+from pystorm_spark.spark.driver.state import SLOT_LOST, DriverState, Pending, Phase
 from pystorm_spark.spark.protocol.messages import Reset
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ class Driver:
         if self._keeper is None or not self.slots.is_open:
             return False
         self.state.ask_last(why_not, self._changed.monotonic())
+        if not self.slots.are_all_ready():  # what was not committed is rolled back, and replayed once they are
+            self.state.give_up_last(SLOT_LOST)
         self._changed.notify_all()
         return True
 

@@ -17,7 +17,7 @@ from pyspark import RDD, SparkContext, StorageLevel
 from pyspark.serializers import CPickleSerializer
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.spark.errors import SparkError, spark_errors_ignored, translated
+from pystorm_spark.spark.errors import SparkError, has_lost_worker, spark_errors_ignored, translated
 from pystorm_spark.spark.protocol.process import ProcessId, machine, parent_of, process_id
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.session.worker_python import renew_workers, told_python
@@ -30,13 +30,6 @@ START = 'import sys; "" in sys.path[:1] and sys.path.pop(0); from pystorm_spark.
 Started = tuple[int, "ProcessId | None"]  # a slot, and its process where that is on the driver's machine
 _SECRET_FREE = ("-c", START)  # what shows in a list of processes
 PLACING_TRIES = 3  # of a placing job; where the driver is the executor Spark itself gives a task only one
-LOST_WORKER = (
-    "Python worker exited unexpectedly",
-    "Python worker failed to connect back",
-    "java.io.EOFException",
-    "java.net.SocketException",
-    "java.lang.NullPointerException",
-)
 SETTLE_SECS = 2.0  # without a new executor, before the known ones count as all
 
 
@@ -114,7 +107,8 @@ def place(
                 return _placed(sc, launch, slots, first)
         except SparkError as exc:
             renew_workers(sc, exc.story)
-            if not left or not _has_lost_worker(exc):
+            # The slots that a dead worker has started live; a second process for one is surplus.
+            if not left or not has_lost_worker(exc):
                 told = f"{exc}; {told_python(sc)}" if _is_about_python(exc) else str(exc)
                 raise StormError(told) from exc.original
             log.warning("%s; trying again", exc)
@@ -153,11 +147,6 @@ class Pins:
         with spark_errors_ignored():
             for pin in pins:
                 pin.unpersist()
-
-
-def _has_lost_worker(exc: SparkError) -> bool:
-    """Whether a Python worker died during the job. The slots it started live; a second process for one is surplus."""
-    return any(words in exc.story for words in LOST_WORKER) and not exc.has_traceback()
 
 
 def _is_about_python(exc: SparkError) -> bool:

@@ -29,6 +29,7 @@ import math
 from enum import Enum
 
 RETRY_SECS = 0.5  # before a last commit that could not be written is tried again
+SLOT_LOST = "a slot was lost"  # why there is no last commit
 
 
 class Phase(Enum):
@@ -132,7 +133,7 @@ class DriverState:
         if not self.is_finishing():
             return
         if has_lost:
-            self.give_up_last("a slot was lost")
+            self.give_up_last(SLOT_LOST)
         elif rolls_back and not is_active:
             self.give_up_last("all that was not committed was rolled back")
         elif rolls_back:
@@ -193,7 +194,7 @@ class DriverState:
     def note_loss_at_end(self) -> None:
         """Nobody recovers any more: a slot that is lost now takes the last commit with it."""
         if self.lost and self.is_finishing():
-            self.give_up_last("a slot was lost")
+            self.give_up_last(SLOT_LOST)
 
     def has_nothing_to_finish(self) -> bool:
         """Whether the last commit is asked for, and there is nothing to commit."""

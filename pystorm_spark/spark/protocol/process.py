@@ -79,3 +79,8 @@ def _answers(pid: int) -> bool:
     except PermissionError:
         pass  # it lives, as another user's
     return True
+
+
+def socket_name(slot: int, pid: int) -> str:
+    """The name of the socket at which a slot's process listens."""
+    return f"slot-{slot}-{pid}"

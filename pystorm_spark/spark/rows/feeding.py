@@ -28,7 +28,9 @@ from pystorm_spark.spark.protocol.messages import Fed, Feed, Release, Settled
 from pystorm_spark.spark.protocol.wire import Address
 from pystorm_spark.spark.rows.fetching import JOB_TRIES, LOSS_NOTICE_SECS
 from pystorm_spark.spark.rows.full_disk import FullDisk
+from pystorm_spark.spark.rows.job_tries import JobTries
 from pystorm_spark.spark.rows.row_batches import column_kinds, first_row_bytes, row_batches
+from pystorm_spark.spark.session.worker_python import renewing_workers
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ FIRST_CHUNK_ROWS = 500  # rows of a chunk if only the size of one row is known
 CAREFUL_CHUNK_ROWS = 32  # if not even that is known: rows may have some megabytes each
 SMALLEST_CHUNK_ROWS, LARGEST_CHUNK_ROWS = 100, 4000  # unless rows are large; larger chunks are not faster
 LARGEST_CHUNK_BYTES = 8 << 20
+FEED_RETRY_SECS = 0.5  # before rows are handed over again
 EVEN_ROUNDS = 64  # in which each task gets one chunk of a partition; a power of two
 CHUNKS_PER_TASK = 8  # of each batch, so that tasks have about the same number of rows
 
@@ -134,9 +137,10 @@ class Rows:
     def hand_over(self, handing: Handing, partitions: Sequence[int] | None) -> list[Any]:
         """Run a job over all partitions, or some; returns the results of `handing`."""
         handed = self._rdd.mapPartitionsWithIndex(handing)
-        if partitions is None:
-            return handed.collect()
-        return list(self._rdd.context.runJob(handed, list, partitions))
+        with renewing_workers(self._rdd.context):
+            if partitions is None:
+                return handed.collect()
+            return list(self._rdd.context.runJob(handed, list, partitions))
 
 
 class Share:
@@ -226,7 +230,7 @@ class Feeder:
 
     def _feed(self, rows: Rows, batch: int, partitions: Sequence[int] | None, tasks: Sequence[int]) -> None:
         """Run Spark jobs until one has handed all `tasks` their shares, then release the rows."""
-        failures, disk = 0, FullDisk(f"the rows of batch {batch}", self.slots.pause)
+        tries, disk = JobTries(JOB_TRIES), FullDisk(f"the rows of batch {batch}", self.slots.pause)
         while True:
             links = self.slots.all_ready()
             if links is None:
@@ -236,10 +240,10 @@ class Feeder:
             except StormError as exc:
                 if not self.is_stopping and disk.makes_wait(exc):
                     continue
-                failures += 1
-                if self.is_stopping or failures == JOB_TRIES:
+                if self.is_stopping or tries.are_over(exc):
                     raise
                 log.warning("handing over the rows of batch %d again: %s", batch, exc)
+                self.slots.pause(FEED_RETRY_SECS)
                 continue
             if handed is not None:
                 break

@@ -17,6 +17,8 @@ from pystorm_spark.spark.errors import SparkError, translated
 from pystorm_spark.spark.exchange.visit import ask
 from pystorm_spark.spark.protocol.messages import Fetch, Fetched
 from pystorm_spark.spark.protocol.wire import Address
+from pystorm_spark.spark.rows.job_tries import JobTries
+from pystorm_spark.spark.session.worker_python import renewing_workers
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +52,10 @@ class Shelves:
         Raises `RowsLost` if a slot that keeps some of the rows is lost, and `SparkError` for anything else.
         """
         rows = fetched(context, self.token, self.places)
-        for left in reversed(range(JOB_TRIES)):
+        tries = JobTries(JOB_TRIES)
+        while True:
             try:
-                with translated(kind=SparkError):
+                with translated(kind=SparkError), renewing_workers(context):
                     return read(rows)
             except SparkError as exc:
                 if exc.is_about_types():
@@ -60,10 +63,9 @@ class Shelves:
                 slots.wait_for(self.are_lost, LOSS_NOTICE_SECS)
                 if self.are_lost() or GONE in exc.story:
                     raise RowsLost(f"rows were lost before they were fetched: {exc}") from exc.original
-                if not left:
+                if tries.are_over(exc):
                     raise
                 log.warning("fetching rows failed, retrying: %s", exc)
-        raise AssertionError
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from pystorm_spark.errors import CheckpointError, InvalidTopologyError, StormErr
 from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.errors import reason, translated
 from pystorm_spark.spark.rows.fetching import fetched
+from pystorm_spark.spark.rows.job_tries import JobTries
+from pystorm_spark.spark.session.worker_python import renewing_workers
 from pystorm_spark.spark.slot.keeping_bolt import WritingBolt
 from pystorm_spark.spark.storage.place import Place
 from pystorm_spark.topology.graph import ComponentSpec, Topology
@@ -21,7 +23,7 @@ from pystorm_spark.topology.graph import ComponentSpec, Topology
 log = logging.getLogger(__name__)
 
 WRITE_TRIES = 3
-WRITE_RETRY_SECS = 0.5  # before the second try; doubles before each later one
+WRITE_RETRY_SECS, LONGEST_RETRY_SECS = 0.5, 5.0  # before the second try; doubles before each later one
 
 NOTE = "sinks.json"  # in the folder of the topology
 NOTHING_BEGUN: tuple[int, frozenset[str]] = -1, frozenset()
@@ -74,23 +76,23 @@ class Sinks:
         self, id_: str, bolt: WritingBolt, txid: int, shelves: list[Shelf], token: bytes, pause: Pause
     ) -> bool:
         rows = fetched(self._session.sparkContext, token, shelves)
-        secs, batch_id = WRITE_RETRY_SECS, txid - 1
-        for tries in range(1, WRITE_TRIES + 1):
+        secs, batch_id, tries = WRITE_RETRY_SECS, txid - 1, JobTries(WRITE_TRIES)
+        while True:
             df = self._session.createDataFrame(rows, bolt.columns, verifySchema=False)
             try:
-                bolt.write(df, batch_id)
+                with renewing_workers(self._session.sparkContext):
+                    bolt.write(df, batch_id)
                 return True
             except BaseException as exc:  # user code must not end this thread, not even by sys.exit()
                 if any(link.state != "ready" for _, _, link in shelves) or not pause(0.0):
                     return False
                 told = f"write of sink {id_!r} raised {type(exc).__name__} in batch {batch_id}: {reason(exc)}"
-                if tries == WRITE_TRIES:
-                    raise StormError(f"{told}; it was tried {WRITE_TRIES} times") from exc
+                if tries.are_over(exc):
+                    raise StormError(f"{told}; it was tried {tries.told()}") from exc
                 log.warning("%s; retrying in %g s", told, secs)
                 if not pause(secs):
                     return False
-                secs *= 2
-        raise AssertionError
+                secs = min(2 * secs, LONGEST_RETRY_SECS)
 
 
 def _begun(place: Place) -> tuple[int, frozenset[str]]:

@@ -100,6 +100,7 @@ def own_session(folder: Path) -> SparkSession:
             gateway = launch(SparkConf().setAll(_jvm_settings()), {"stdout": output, "stderr": output})
     with Patience(hurry):
         _remove_with_jvm(_jvm_folder(), gateway)
+        _remove_with_jvm(folder, gateway)  # where this process is killed while no slot lives, nobody else does
         conf = SparkConf().setAll([*_jvm_settings(), *SESSION_SETTINGS.items()])
         conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
         context = SparkContext(conf=conf, gateway=gateway)

@@ -6,6 +6,8 @@ import logging
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from operator import attrgetter
 
@@ -42,6 +44,16 @@ def renew_workers(context: SparkContext, story: str) -> None:
     """
     if "java.lang.NullPointerException" in story:
         context.environment[RENEWED] = str(int(context.environment.get(RENEWED, "0")) + 1)
+
+
+@contextmanager
+def renewing_workers(context: SparkContext) -> Iterator[None]:
+    """Call `renew_workers` with what is raised."""
+    try:
+        yield
+    except BaseException as exc:
+        renew_workers(context, str(exc))
+        raise
 
 
 def told_python(context: SparkContext) -> str:

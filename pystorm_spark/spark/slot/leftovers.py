@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from pystorm_spark.spark.protocol.process import ProcessId, process_id
+from pystorm_spark.spark.protocol.process import ProcessId, process_id, socket_name
 from pystorm_spark.spark.protocol.wire import FOLDER_PREFIX
 
 DRIVER_SECS = 1.0  # for the driver to be gone after its connections
@@ -23,7 +23,7 @@ class Leftovers:
     def __init__(
         self, slot: int, folder: Path | None, files: Path | None, executor: ProcessId, driver: ProcessId
     ) -> None:
-        self.socket_name = f"slot-{slot}-{os.getpid()}"
+        self.socket_name = socket_name(slot, os.getpid())
         self._folder = folder
         self._files = files
         self._executor = executor

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pystorm_spark.checkpoint import dead_letters
-from pystorm_spark.checkpoint.files import Files, PosixFiles, make_folder
+from pystorm_spark.checkpoint.files import Files, PosixFiles, make_folder, sync_folder
 from pystorm_spark.checkpoint.lock import URI, CheckpointLock, checkpoint_folder
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.storage.hadoop_files import HadoopFiles
@@ -101,6 +101,7 @@ class PosixPlace:
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(self.path / name)  # atomic
+        sync_folder(self.path)
 
     def remove_unfinished(self) -> None:
         for path in self.path.glob(".*.tmp*"):  # each with its checksum file

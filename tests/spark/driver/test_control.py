@@ -15,6 +15,7 @@ from pystorm_spark.spark.driver.engine import Limits
 from pystorm_spark.spark.driver.loop import Driver
 from pystorm_spark.spark.driver.reception import Reception
 from pystorm_spark.spark.protocol.messages import Assignment, Hello, Hung, Log, Print, Ready, Reset, Stopped
+from pystorm_spark.spark.protocol.process import socket_name
 from pystorm_spark.spark.protocol.wire import WireError, connect, private_folder
 from tests.spark.components import wait_until
 
@@ -86,6 +87,19 @@ def topologies(monkeypatch):
     yield lambda *args, **how: made.append(Topology(*args, **how)) or made[-1]
     for topology in made:
         topology.close()
+
+
+def test_the_socket_of_a_slot_that_was_killed_is_removed(topologies):
+    topology = topologies(2)
+    sockets = [topology.folder / socket_name(number, pid=1) for number in (0, 1)]
+    for path in sockets:
+        path.touch()
+    killed, _ = topology.come(), topology.come()
+
+    killed.connection.close()
+
+    wait_until(lambda: not sockets[0].exists())
+    assert sockets[1].exists()
 
 
 @pytest.fixture(params=["stdout", "stderr"])

@@ -390,11 +390,37 @@ class DyingSlots(ExchangesUntil):
             self.driver.state.end()
 
 
-def start_dying(changes, commits, last_word, slots=20):
-    engine = DyingSlots(last_word, slots)
+def start_dying(changes, commits, last_word, slots=20, kind=DyingSlots):
+    engine = kind(last_word, slots)
     engine.driver = Driver(1, engine, b"token", LIMITS, changes, commits)
     engine.place([0])
     return engine
+
+
+class AskedWhilePlacing(DyingSlots):
+    """The last commit is asked for while a slot is started in the place of one that has died."""
+
+    def place(self, slots):
+        if self.driver.slots.epoch == 1:
+            super().place(slots)
+            return
+        with self.driver._changed:
+            self.driver.begin_finish("it was not made in time")
+        DyingSlot(self.driver, "nothing")
+
+
+def test_a_last_commit_asked_for_while_a_lost_slot_is_started_is_not_taken_for_made(changes, commits):
+    engine = start_dying(changes, commits, last_word="prepare", kind=AskedWhilePlacing)
+    driver = engine.driver
+    driver.slots.is_open = True
+
+    def look():
+        driver.state.is_ended = driver.state.unfinished is not None and driver.state.is_finish_over()
+
+    changes.when_notified = look
+    driver.batch()
+    assert commits.made_at == []
+    assert driver.state.unfinished == "a slot was lost"
 
 
 def test_deaths_of_a_slot_do_not_count_if_there_was_a_commit_in_between(changes, commits):

@@ -114,6 +114,13 @@ def fed(rows, *script, by_ids=False):
     return feeder(*script, by_ids=by_ids).feed(rows, 0)
 
 
+def test_rows_are_handed_over_until_python_workers_have_ceased_to_die():
+    rows = ScriptedRows(failing=10)
+    rows.why = "Python worker exited unexpectedly (crashed)"
+    fed(rows, settled(3), settled(4))
+    assert len(rows.handed) == 11
+
+
 def test_a_batch_is_done_when_every_task_has_settled_its_share():
     rows = ScriptedRows()
 

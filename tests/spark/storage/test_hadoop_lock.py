@@ -156,6 +156,7 @@ def test_a_driver_whose_checkpoint_was_taken_while_its_sinks_wrote_makes_no_comm
 
     def write_for_minutes(txid, rows):
         folder.change(id="another")
+        files.write = lambda name, data: pytest.fail(f"{name} is written though another driver has the checkpoint")
         return True
 
     checkpoint = Checkpoint(plan, place, write_for_minutes)

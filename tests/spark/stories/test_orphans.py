@@ -48,6 +48,16 @@ spark.stop()
 signal.pause()
 """,
 )
+WITHOUT_SLOTS = SCRIPT.format(
+    engine="SparkCluster",
+    run="""
+import signal
+
+with SparkCluster() as cluster:
+    journal.note("made", 1)
+    signal.pause()
+""",
+)
 STOPPED_SESSION = SCRIPT.format(
     engine="SparkCluster, StormError",
     run="""
@@ -100,6 +110,18 @@ def test_slots_and_their_files_are_gone_soon_after_the_driver_was_killed(short_f
     script.communicate()
 
     wait_until(lambda: not slot_processes() - before, secs=10)
+    wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
+
+
+def test_the_files_of_a_driver_that_was_killed_while_no_slot_lived_are_gone_soon(short_folder):
+    script = start(WITHOUT_SLOTS, short_folder)
+    made = short_folder / "journal" / f"made-{script.pid}"
+    wait_until(lambda: made.exists() or script.poll() is not None, secs=120)
+    assert len(list((short_folder / "tmp").glob("pystorm-*"))) == 2  # its own, and its JVM's
+
+    script.send_signal(signal.SIGKILL)
+    script.communicate()
+
     wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
 
 

@@ -80,6 +80,20 @@ def test_what_the_user_has_named_is_for_sources_and_not_for_the_engines_own_log(
         assert spark.conf.get(FILE_MANAGER) == named_manager
 
 
+@pytest.mark.spark
+def test_the_engines_own_log_of_a_run_ends_with_the_run(spark, journal):
+    def logs():
+        return [path.name for path in (cluster._folder / "triggers").iterdir()]
+
+    with SparkCluster(spark) as cluster:
+        handle = cluster.submit_topology("plain", ONE_SLOT, summing(Numbers(3, journal), journal))
+        wait_until(lambda: acked(journal) == {0, 1, 2})
+        cluster.rebalance("plain")
+        assert logs() == [f"{handle.id}-2"]
+        cluster.kill_topology("plain")
+        assert logs() == []
+
+
 def summing(spout, journal):
     builder = TopologyBuilder()
     builder.set_spout("numbers", spout)
