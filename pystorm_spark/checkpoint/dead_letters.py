@@ -97,13 +97,10 @@ class ComponentLetters:
         folder = self._folder / folder_name(component)
         try:
             with self._lock:
-                is_new = not (folder / self._name).exists()
                 make_folder(folder)
                 with open(folder / self._name, "ab", buffering=0) as file:
                     os.chmod(folder / self._name, 0o600)
                     _append(file, f"{line}\n".encode())
-                if is_new:
-                    sync_folder(folder)
         except OSError as exc:
             raise CheckpointError(f"a dead letter in {str(folder)!r} cannot be written: {exc.strerror}") from exc
 

@@ -196,13 +196,19 @@ def test_a_spouts_timer_that_was_due_while_deactivated_fires_once_at_the_activat
 
 def test_a_rebalance_ends_all_timers(cluster):
     def beats(bolt):
-        bolt.context.call_later(1.5, lambda: note("fired", 1))
+        instance = len(noted("prepared"))
+        note("prepared", instance)
+        bolt.context.call_every(0.1, lambda: note(f"fired by {instance}", 1))
 
     run(cluster, chain(numbers(0), Prepares(beats)))
+    advance(cluster, 0.5)
     cluster.rebalance("topology")
-    advance(cluster, 2.5)
+    before = len(noted("fired by 0"))
+    advance(cluster, 1)
 
-    assert noted("fired") == [1]
+    assert noted("prepared") == [0, 1]
+    assert len(noted("fired by 0")) == before > 0
+    assert noted("fired by 1")
 
 
 def test_a_timer_that_another_thread_sets_fires_in_the_thread_of_the_task(cluster):
