@@ -1,8 +1,9 @@
 """Storm's programming model on Spark, in Python.
 
 Where to start reading: `topology` defines topologies. `runtime` is what a slot does with its frames; its docstring
-follows one tuple all the way. `local` runs one slot in this process, `spark` runs many beside executors. `errors` draws
-the tree of errors.
+follows one tuple all the way. `local` runs one slot in this process, `spark` runs many beside executors. `checkpoint`
+makes commits durable; `state` is what stateful bolts keep in them. `errors` draws the tree of errors.
+`docs/internals.md` says which function does what.
 """
 
 from pystorm_spark.cluster.info import ComponentInfo, TopologyInfo

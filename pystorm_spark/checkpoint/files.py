@@ -16,7 +16,7 @@ from pystorm_spark.checkpoint.crash_points import crash_point
 from pystorm_spark.errors import CheckpointError
 
 # The names of checkpoint files, with the suffix that a file has while it is being written.
-OURS = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?(-g[0-9]{6,})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
+OUR_FILES = re.compile(r"(manifest-[-0-9][0-9]{19}(-[0-9]{6})?(-g[0-9]{6,})?|[^/.][^/]*\.part)(\.[0-9a-f]{8}\.tmp)?")
 PARENTS = 2  # the folders above that of a state that belong to a checkpoint: the topology's and the checkpoint's
 
 
@@ -110,7 +110,7 @@ class PosixFiles:
                 return [
                     entry.name
                     for entry in found
-                    if OURS.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False)
+                    if OUR_FILES.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False)
                 ]
 
     def remove(self, name: str) -> None:
@@ -123,7 +123,7 @@ class PosixFiles:
         return str(self._folder / name)
 
     def _path(self, name: str) -> Path:
-        if not OURS.fullmatch(name):
+        if not OUR_FILES.fullmatch(name):
             raise CheckpointError(f"{name!r} is not the name of a checkpoint file, in {str(self._folder)!r}")
         return self._folder / name
 

@@ -16,7 +16,7 @@ from pystorm_spark.errors import CheckpointError
 from pystorm_spark.topology.durable import TaskKey
 
 PART_MAGIC = b"PSSP"
-HEADER = struct.Struct(">I")  # bytes of the header
+HEADER_LENGTH = struct.Struct(">I")  # bytes of the header
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Part:
 def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_full: bool) -> Part:
     """Write `sections` to a new file. Its name begins with `name` and ends with random digits."""
     header = msgpack.packb([[*task, len(section)] for task, section in sections.items()])
-    file = sealed(PART_MAGIC, [HEADER.pack(len(header)), header, *sections.values()])
+    file = sealed(PART_MAGIC, [HEADER_LENGTH.pack(len(header)), header, *sections.values()])
     part = Part(f"{name}-{secrets.token_hex(4)}.part", len(file), checksum_of(file), tuple(sections), is_full)
     files.write(part.name, file)
     return part
@@ -52,9 +52,9 @@ def write_part(files: Files, name: str, sections: Mapping[TaskKey, bytes], is_fu
 def read_part(files: ReadableFiles, part: Part, tasks: Collection[TaskKey]) -> dict[TaskKey, bytes]:
     """{task: section} for those of `tasks` that the part holds."""
     content = opened(PART_MAGIC, _verified(files, part), files.path(part.name))
-    end = HEADER.size + HEADER.unpack_from(content)[0]
+    end = HEADER_LENGTH.size + HEADER_LENGTH.unpack_from(content)[0]
     sections = {}
-    for component, index, size in msgpack.unpackb(content[HEADER.size : end]):
+    for component, index, size in msgpack.unpackb(content[HEADER_LENGTH.size : end]):
         task = TaskKey(component, index)
         if task in tasks:
             sections[task] = bytes(content[end : end + size])

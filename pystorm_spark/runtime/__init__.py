@@ -12,7 +12,7 @@ The way of a tuple:
 | 6 | `bolt_task` | `execute`; emits go through 2-4 again; `ack` settles the tuple: its tree counts one less |
 | 7 | `trees` | a subtree that has drained sends home one XOR of all its edges |
 | 8 | `acker` | `AckLedger`, in the slot of the spout task: the tree is complete when the XOR is zero |
-| 9 | `spout_task` | `ack(msg_id)` or `fail(msg_id)`; pending shrinks: the circle is closed |
+| 9 | `spout_task` | `ack(msg_id)` or `fail(msg_id)`; a root that times out fails here, too (`rotate`) |
 
 Beside them:
 

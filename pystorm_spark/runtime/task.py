@@ -18,7 +18,6 @@ from pystorm_spark.errors import EmitError, SerializationError, StormError, did_
 from pystorm_spark.metrics.builtin import builtin_metrics
 from pystorm_spark.metrics.registry import MetricRegistry
 from pystorm_spark.metrics.stats import ERRORS_KEPT, ErrorInfo, TaskStats
-from pystorm_spark.runtime.codec.values import ATOMS
 from pystorm_spark.runtime.frames import LARGE_BYTES, MOST_ROWS, TupleBuffer
 from pystorm_spark.runtime.keys.hashing import stable_hash
 from pystorm_spark.runtime.keys.java_hash import java_fields_index
@@ -30,6 +29,7 @@ from pystorm_spark.topology.collector import SpoutOutputCollector
 from pystorm_spark.topology.component import takes
 from pystorm_spark.topology.config import load_class
 from pystorm_spark.topology.context import TopologyContext
+from pystorm_spark.topology.durable import ATOMS
 from pystorm_spark.topology.fields import DEFAULT_STREAM
 from pystorm_spark.topology.hooks import EmitInfo, TaskHook
 from pystorm_spark.topology.timers import TimerHandle

@@ -30,17 +30,17 @@
 
 | `driver/` | the driver's side of a topology |
 |---|---|
-| `loop` | `Driver`: composes the modules below; its loop exchanges, commits, recovers; runs inside `foreachBatch` |
+| `loop` | `Driver`: composes the modules below; its loop exchanges, commits, and replaces dead slots |
 | `state` | what the loop has to do next, as a state machine |
 | `engine` | what the driver needs from outside: Spark, a lock and clock, limits |
-| `slots`, `link` | which slots live, how they start and end; one slot and its connection |
+| `slots`, `link` | which slots live, how they start and end (`loop` decides when); one slot and its connection |
 | `control` | lets slots connect, listens to them, keeps their leases |
 | `reception` | what is done with each message of a slot |
 | `slot_output` | what slots print and log |
 | `questions` | what all slots are asked at once, and who has answered |
 | `exchanging` | runs chains of exchanges, again if Spark fails |
 | `commit_schedule`, `commit_round` | when a commit is due; one commit, question by question |
-| `commits` | where the commits of a topology are kept; writes the manifests |
+| `commits` | checks what slots have written, and has `checkpoint` publish the manifest |
 | `restarts`, `poison` | how often slots may die, and how long to wait then; tuples that were executing when they died |
 | `placing` | the Spark job that starts slot processes beside executors |
 
@@ -55,7 +55,7 @@
 | `announcer` | tells the driver what it executes, in case that ends the process |
 | `output`, `starters` | what user code prints and logs there, and which component printed it |
 | `rows` | which of its tasks exchange rows with Spark jobs |
-| `fed_spout`, `keeping_bolt`, `shelf` | rows that come from a DataFrame; rows that wait for one; where they are kept |
+| `fed_spout`, `keeping_bolt`, `shelf` | emits rows of a DataFrame, failed ones again; keeps rows for one; their store |
 | `leftovers`, `stacks` | what it removes at its end; the stacks of its threads, when it does not end |
 
 | `exchange/` | how frames move |
@@ -66,7 +66,7 @@
 | `rows/` | DataFrames, the driver's side |
 |---|---|
 | `sources` | the streaming queries of DataFrameSpouts |
-| `feeding`, `row_batches` | how the rows of a batch reach the slots, and become Arrow batches if they can |
+| `feeding`, `row_batches` | how rows of a batch reach the slots, again if one is lost; how they become Arrow batches |
 | `fetching`, `sinking` | how kept rows become a DataFrame, and reach the `write` of a DataFrameSink |
 | `fitting` | whether the values of a tuple fit the columns of a DataFrame |
 | `full_disk` | retries what a full disk has refused |

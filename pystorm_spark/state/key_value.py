@@ -10,15 +10,14 @@ from msgpack import ExtType, Packer, unpackb
 from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import SerializationError
 from pystorm_spark.naming import java_names
-from pystorm_spark.topology.durable import DELETED, PACKED, StateCodec
+from pystorm_spark.topology.durable import ATOMS, DELETED, PACKED, StateCodec
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # immutable types
 EQUAL_ATOMS = ATOMS - {float}  # every value equals its copy; a float may be NaN
 KEPT = "keep data (numbers, text, dates, lists, dicts, dataclasses, …), and make other objects in prepare"
-_DELETED = ExtType(DELETED, b"")
+_DELETION = ExtType(DELETED, b"")
 _MISSING: Any = object()  # the value of a key that was deleted, or never existed
 _UNKNOWN: Any = object()  # the result for a key that a layer does not hold
 
@@ -229,7 +228,7 @@ class KeyValueState(Generic[K, V]):
     # Packing.
 
     def _section(self, layer: dict[Any, Any]) -> bytes:
-        flat = [_DELETED if part is _MISSING else part for pair in layer.items() for part in pair]
+        flat = [_DELETION if part is _MISSING else part for pair in layer.items() for part in pair]
         try:
             return _pack(flat, self._lowered)
         except (OverflowError, ValueError):  # msgpack packs no huge int and no lone surrogate; the codec does

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 from pystorm_spark.naming import java_names
@@ -12,6 +13,8 @@ from pystorm_spark.topology.component import Bolt, Component, Spout, WrappingBol
 # Extension types of a section, beside those of values (`runtime/codec/extension.py`).
 DELETED = 100  # instead of a value: its key is gone
 PACKED = 101  # a key or a value that is no atom, packed by a `StateCodec`
+
+ATOMS: frozenset[type] = frozenset({NoneType, bool, int, float, str, bytes})  # immutable types
 
 
 class TaskKey(NamedTuple):

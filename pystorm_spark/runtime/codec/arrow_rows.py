@@ -17,7 +17,7 @@ from pystorm_spark.core import compiled
 from pystorm_spark.errors import SerializationError
 
 # The kinds of columns, as one letter each: what `memoryview.cast` takes, and these.
-BITS, TEXT, BYTES = "?", "s", "y"
+BITS, STRING_KIND, BYTES = "?", "s", "y"
 
 PREFIX_SIZE = 8  # a mark, and the size of the metadata
 RECORD_BATCH = 3
@@ -71,10 +71,10 @@ class ArrowRows:
 def _column(kind: str, buffers: deque[memoryview], count: int, has_nulls: bool) -> Column:
     """The next column, which consumes its buffers."""
     valid, content = buffers.popleft(), buffers.popleft()
-    if kind in (TEXT, BYTES):
+    if kind in (STRING_KIND, BYTES):
         is_wide = len(content) >= 8 * (count + 1)  # Spark can be told to use them
         ends, data = content.cast("q" if is_wide else "i"), bytes(buffers.popleft())
-        pieces = _texts if kind == TEXT else _pieces
+        pieces = _texts if kind == STRING_KIND else _pieces
         column: Column = lambda first, last: pieces(ends[first : last + 1], data)  # noqa: E731
     elif kind == BITS:
         bits = _bits(content, count)

@@ -22,7 +22,8 @@ from msgpack import Packer, Unpacker
 from pystorm_spark.errors import SerializationError, in_words
 from pystorm_spark.runtime.codec.extension import type_name
 from pystorm_spark.runtime.codec.pickling import CLASS_BY_VALUE, CloudPickling, NoPickling
-from pystorm_spark.runtime.codec.values import ATOMS, Lowering, nested_unpack
+from pystorm_spark.runtime.codec.values import Lowering, nested_unpack
+from pystorm_spark.topology.durable import ATOMS
 
 FRAME_FORMAT_VERSION = 1
 COMPARED_BY_VALUE = (str, int, float, bytes, tuple)  # instances of subclasses, too

@@ -18,7 +18,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache, partial
-from types import MemberDescriptorType, NoneType
+from types import MemberDescriptorType
 from typing import Any
 from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
@@ -30,7 +30,6 @@ from pystorm_spark.errors import SerializationError
 from pystorm_spark.runtime.codec.arrays import lower_numpy, restore_array, restore_numpy_text
 from pystorm_spark.runtime.codec.extension import Ext, Pickling, Restorer, Unpack, extension
 
-ATOMS: frozenset[type] = frozenset({NoneType, bool, int, float, str, bytes})
 MAX_DEPTH = 100  # levels of nesting; a deeper or recursive value is pickled as a whole
 # One `unpackb` keeps 40 KB on the C stack: nested a hundred times it would overflow the stack of a thread.
 STACK_LEVELS = 4

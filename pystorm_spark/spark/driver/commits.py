@@ -1,6 +1,6 @@
 """Internal. Checkpoint: the commits of a topology on Spark. Slots write parts, the driver writes manifests.
 
-Where slots cannot write, they hand their parts to the driver.
+`checkpoint.store` writes the files. Where slots cannot write, they hand their parts to the driver.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from pystorm_spark.errors import StormError
 
 Check = Callable[[Any], None]
 
-_TEXTS = frozenset({str, bool, int, float, Decimal})  # types that Spark converts to strings as expected
+_WRITTEN_AS_TEXT = frozenset({str, bool, int, float, Decimal})  # types that Spark converts to strings as expected
 _LONGEST_INTERVAL = timedelta(microseconds=(1 << 63) - 1)
 
 
@@ -88,7 +88,7 @@ def _own_check(kind: DataType) -> Check | None:
 
 def _check_of_text(kind: StringType) -> Check:
     def check(value: Any) -> None:
-        if type(value) not in _TEXTS:
+        if type(value) not in _WRITTEN_AS_TEXT:
             raise TypeError(f"expected a string, got {value!r} of {type(value)}")
         if type(value) is str and not value.isascii():
             _refuse_surrogates(value)

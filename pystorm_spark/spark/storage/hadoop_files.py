@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pystorm_spark.checkpoint.crash_points import crash_point
-from pystorm_spark.checkpoint.files import OURS, PARENTS, step
+from pystorm_spark.checkpoint.files import OUR_FILES, PARENTS, step
 from pystorm_spark.errors import CheckpointError
 from pystorm_spark.spark.storage.hadoop_folder import HadoopFolder
 
@@ -56,7 +56,7 @@ class HadoopFiles:
         return self._folder.size(self._checked(name))
 
     def names(self) -> list[str]:
-        return [name for name in self._folder.names() if OURS.fullmatch(name)]
+        return [name for name in self._folder.names() if OUR_FILES.fullmatch(name)]
 
     def remove(self, name: str) -> None:
         self._folder.remove(self._checked(name))
@@ -70,7 +70,7 @@ class HadoopFiles:
         return self._folder.local_file()
 
     def _checked(self, name: str) -> str:
-        if not OURS.fullmatch(name):
+        if not OUR_FILES.fullmatch(name):
             raise CheckpointError(f"{name!r} is not the name of a checkpoint file, in {self.path('')!r}")
         return name
 

@@ -23,7 +23,7 @@ from pystorm_spark.runtime.keys.hashing import unwrapped
 
 Kind = type | None
 
-_COLUMNS: dict[type, DataType] = {
+_COLUMN_TYPES: dict[type, DataType] = {
     str: StringType(),
     bool: BooleanType(),
     int: LongType(),
@@ -48,7 +48,7 @@ def kind_of(value: Any) -> Kind:
         return kind if value.isascii() or _is_text(value) else object
     if kind is datetime:
         return kind if value.year in _YEARS else object
-    return kind if kind in _COLUMNS else object
+    return kind if kind in _COLUMN_TYPES else object
 
 
 def _is_text(value: str) -> bool:
@@ -65,7 +65,7 @@ def column_of(kinds: Collection[Kind]) -> tuple[DataType, Callable[[Any], Any]]:
     plain = {kind for kind in kinds if kind is not None}
     if not plain:
         return StringType(), _as_it_is
-    column = _COLUMNS.get(plain.pop()) if len(plain) == 1 else None
+    column = _COLUMN_TYPES.get(plain.pop()) if len(plain) == 1 else None
     return (column, _as_it_is) if column is not None else (StringType(), _as_json)
 
 
