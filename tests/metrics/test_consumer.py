@@ -47,7 +47,7 @@ class Reporting(MetricsConsumer):
 
 
 class Measuring(MetricsConsumer):
-    """Has a metric of its own, which no consumer is told of."""
+    """Has a metric of its own, which no consumer receives."""
 
     def prepare(self, conf, argument, context, report_error):
         self.count = context.register_metric("own", CountMetric(), 1)
@@ -62,7 +62,7 @@ class Quiet(Spout):
 
 
 class Measured(Bolt):
-    """Registers what `register(context)` does."""
+    """Calls `register(context)` in `prepare`."""
 
     def __init__(self, register):
         self.register = register
@@ -102,7 +102,7 @@ def one_broken(context):
 
 
 def run(register, secs, *consumers):
-    """The status of a topology with a bolt "measured" after some seconds; consumers write into `TOLD`."""
+    """Run a topology with a bolt "measured" for some seconds, return its status; consumers write into `TOLD`."""
     TOLD.clear()
     conf = Config({"topology.builtin.metrics.bucket.size.secs": 10})
     for consumer in consumers:
@@ -118,7 +118,7 @@ def run(register, secs, *consumers):
 
 
 class TestConsumer:
-    def test_it_is_prepared_told_and_cleaned_up(self):
+    def test_a_consumer_is_prepared_gets_points_and_is_cleaned_up(self):
         run(one_count, 25, (Noting, {"path": "/metrics"}))
         assert TOLD == [
             ("prepare", {"path": "/metrics"}),
@@ -127,11 +127,11 @@ class TestConsumer:
             "cleanup",
         ]
 
-    def test_it_may_have_javas_names(self):
+    def test_a_consumer_may_have_javas_names(self):
         run(one_count, 10, (Java,))
         assert TOLD == [("measured", [("count", 3)])]
 
-    def test_nothing_needs_to_be_defined(self):
+    def test_a_consumer_needs_to_define_nothing(self):
         consumer = MetricsConsumer()
         calls = [consumer.prepare({}, None, None, None), consumer.handleDataPoints(None, []), consumer.cleanup()]
         assert calls == [None] * 3
@@ -142,7 +142,7 @@ class TestConsumer:
         values = {name: value["count"] if isinstance(value, dict) else value for name, value in points.items()}
         assert values == {"counter": 1, "meter": 2, "gauge": 3, "histogram": 1, "timer": 1, "mean": 5}
 
-    def test_buckets_of_two_lengths_come_each_in_its_time(self):
+    def test_buckets_of_two_lengths_arrive_when_they_end(self):
         run(two_lengths, 10, (Noting,))
         times = [(time, sorted(points)) for _, time, points in TOLD[1:-1]]
         assert times == [
@@ -155,17 +155,17 @@ class TestConsumer:
             (10, ["seldom"]),
         ]
 
-    def test_several_are_told_the_same(self):
+    def test_several_consumers_get_the_same_points(self):
         run(one_count, 10, (Noting,), (Java,))
         assert ("measured", 10, {"count": 3}) in TOLD
         assert ("measured", [("count", 3)]) in TOLD
 
-    def test_what_it_raises_or_reports_hurts_nobody(self):
+    def test_an_exception_in_a_consumer_leaves_other_consumers_alone(self):
         info = run(one_count, 25, (Reporting,), (Noting,))
         assert len([told for told in TOLD if told[0] == "measured"]) == 2
         assert info.status == "ACTIVE"
 
-    def test_a_metric_of_its_own_is_told_to_nobody(self):
+    def test_a_metric_of_a_consumer_is_not_collected(self):
         run(one_count, 25, (Measuring,))
         assert TOLD == ["measured", "measured"]
 
@@ -186,7 +186,7 @@ class TestRegistration:
         with pytest.raises(StormError, match="metric 'count' is already registered in this task"):
             run(twice, 1)
 
-    def test_it_is_too_late_after_prepare(self):
+    def test_a_metric_registered_after_prepare_is_refused(self):
         run(one_count, 1)
         with pytest.raises(StormError, match="metric 'late' must be registered in open or prepare, not later"):
             CONTEXTS["measured"].register_counter("late")
@@ -200,7 +200,7 @@ class TestRegistration:
 
 
 class TestPoints:
-    def test_they_have_storms_fields(self):
+    def test_points_have_storms_fields(self):
         info = TaskInfo("count", 3, 0, 12.5, 60)
         assert (info.componentId, info.taskId, info.updateIntervalSecs) == ("count", 3, 60)
         assert DataPoint("emitted", 7).getValue() == 7

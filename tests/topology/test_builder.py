@@ -50,7 +50,7 @@ class JavaHook:
 
 
 def make(*calls, spout=True):
-    """A builder on which `calls` have been made, behind a spout "words" unless told otherwise."""
+    """Make a builder with a spout "words" unless `spout` is false, and apply `calls` to it."""
     builder = TopologyBuilder()
     if spout:
         builder.set_spout("words", Words())
@@ -60,7 +60,7 @@ def make(*calls, spout=True):
 
 
 def refusal(*calls, spout=True):
-    """The lines of the error that `create_topology` raises; nothing may raise before it."""
+    """Return the lines of the error that `create_topology` raises; the calls before it must not raise."""
     builder = make(*calls, spout=spout)
     with pytest.raises(InvalidTopologyError) as caught:
         builder.create_topology()
@@ -68,7 +68,7 @@ def refusal(*calls, spout=True):
 
 
 def component(*calls):
-    """The component "count" of a topology that is right."""
+    """Return the component "count" of a valid topology."""
     return make(*calls).create_topology().components["count"]
 
 
@@ -76,7 +76,7 @@ class TestTopology:
     def test_a_spout_alone_is_a_topology(self):
         assert list(make().create_topology().components) == ["words"]
 
-    def test_java_names(self):
+    def test_builder_answers_to_java_names(self):
         builder = TopologyBuilder()
         builder.setSpout("words", Words(), 2).setNumTasks(4)
         builder.setBolt("count", Count(), 3).fieldsGrouping("words", "default", Fields("word"))
@@ -111,7 +111,7 @@ class TestTopology:
         bolt = Print()
         assert component(lambda b: b.set_bolt("count", bolt).shuffle_grouping("words")).component.wrapped is bolt
 
-    def test_it_is_built_without_running_anything(self):
+    def test_building_a_topology_runs_nothing(self):
         class Loud(Spout):
             def open(self, conf, context, collector):
                 raise AssertionError("opened")
@@ -121,25 +121,25 @@ class TestTopology:
 
 class TestParallelism:
     @pytest.mark.parametrize(("parallelism", "expected"), [(None, 1), (1, 1), (12, 12), (10_000, 10_000)])
-    def test_it_is_a_count(self, parallelism, expected):
+    def test_parallelism_is_a_whole_number_above_zero(self, parallelism, expected):
         spec = component(lambda b: b.set_bolt("count", Count(), parallelism).shuffle_grouping("words"))
         assert spec.parallelism == expected
 
     @pytest.mark.parametrize("parallelism", [0, -1, 1.5, 2.0, 10_001, 10**6, 1e6, True, "2", float("nan"), [2]])
-    def test_anything_else_is_refused(self, parallelism):
+    def test_any_other_parallelism_is_refused(self, parallelism):
         [line] = refusal(lambda b: b.set_bolt("count", Count(), parallelism).shuffle_grouping("words"))
         assert line == f"the parallelism of 'count' must be a whole number from 1 to 10000, got {parallelism!r}"
 
-    def test_that_of_a_spout_too(self):
+    def test_parallelism_of_a_spout_is_checked_too(self):
         [line] = refusal(lambda b: b.set_spout("more", Words(), 0))
         assert line.startswith("the parallelism of 'more' must be a whole number")
 
     @pytest.mark.parametrize("count", [0, -1, 1.5, 10_001, "4"])
-    def test_the_number_of_tasks_is_a_count_too(self, count):
+    def test_number_of_tasks_is_checked_too(self, count):
         [line] = refusal(lambda b: b.set_bolt("count", Count()).shuffle_grouping("words").set_num_tasks(count))
         assert line == f"the number of tasks of 'count' must be a whole number from 1 to 10000, got {count!r}"
 
-    def test_so_is_the_limit_of_tasks(self):
+    def test_limit_of_tasks_is_checked_too(self):
         [line] = refusal(lambda b: b.set_spout("more", Words()).set_max_task_parallelism(0))
         assert line.startswith("the maximum of tasks of 'more' must be a whole number")
 
@@ -162,7 +162,7 @@ class TestParallelism:
 
 class TestIds:
     @pytest.mark.parametrize("id_", ["", None, 3, b"count", ["count"]])
-    def test_an_id_is_a_string(self, id_):
+    def test_an_id_that_is_not_a_string_is_refused(self, id_):
         [line] = refusal(lambda b: b.set_bolt(id_, Count()).shuffle_grouping("words"))
         assert line == f"a component id must be a non-empty string, got {id_!r}"
 
@@ -190,18 +190,18 @@ class TestIds:
     def test_an_id_names_one_component(self, calls, kind):
         assert refusal(*calls) == [f"{kind} 'x' is already declared; component ids must differ"]
 
-    def test_a_spout_that_takes_the_id_of_a_bolt_is_not_told_to_be_missing(self):
+    def test_a_spout_with_the_id_of_a_bolt_is_not_reported_as_missing(self):
         calls = [lambda b: b.set_bolt("x", Count()).all_grouping("x"), lambda b: b.set_spout("x", Words())]
         assert refusal(*calls, spout=False) == ["bolt 'x' is already declared; component ids must differ"]
 
 
 class TestComponents:
     @pytest.mark.parametrize("cls", [Count, Print, TickAwareBolt])
-    def test_a_class_is_no_instance(self, cls):
+    def test_a_bolt_class_is_refused(self, cls):
         [line] = refusal(lambda b: b.set_bolt("count", cls).shuffle_grouping("words"))
         assert line == f"'count' is the class {cls.__name__}; give an instance: {cls.__name__}()"
 
-    def test_neither_is_that_of_a_spout(self):
+    def test_a_spout_class_is_refused(self):
         assert refusal(lambda b: b.set_spout("more", Words)) == ["'more' is the class Words; give an instance: Words()"]
 
     @pytest.mark.parametrize("wrong", [None, 3, "Count", dict])
@@ -209,28 +209,28 @@ class TestComponents:
         [line] = refusal(lambda b: b.set_bolt("count", wrong).shuffle_grouping("words"))
         assert line.startswith("'count' must be an instance of Bolt, got ")
 
-    def test_a_bolt_is_no_spout(self):
+    def test_a_bolt_is_refused_as_a_spout(self):
         [line] = refusal(lambda b: b.set_spout("more", Count()))
         assert line.startswith("'more' must be an instance of Spout, got ")
         assert line.endswith(" of type Count")
 
-    def test_a_spout_is_no_bolt(self):
+    def test_a_spout_is_refused_as_a_bolt(self):
         [line] = refusal(lambda b: b.set_bolt("more", Words()).shuffle_grouping("words"))
         assert line.endswith(" of type Words")
 
-    def test_there_must_be_a_spout(self):
+    def test_a_topology_without_a_spout_is_refused(self):
         assert refusal(spout=False) == ["a topology needs at least one spout; add one with set_spout"]
 
-    def test_a_cycle_of_bolts_alone_has_no_spout(self):
+    def test_a_cycle_of_bolts_without_a_spout_is_refused(self):
         lines = refusal(lambda b: b.set_bolt("a", Count()).shuffle_grouping("a"), spout=False)
         assert lines == ["a topology needs at least one spout; add one with set_spout"]
 
-    def test_a_bolt_needs_inputs(self):
+    def test_a_bolt_without_inputs_is_refused(self):
         assert refusal(lambda b: b.set_bolt("count", Count())) == [
             "bolt 'count' has no inputs; subscribe it, for example with .shuffle_grouping(component_id)"
         ]
 
-    def test_a_spout_takes_none(self):
+    def test_a_spout_cannot_have_inputs(self):
         with pytest.raises(AttributeError, match=r"SpoutDeclarer.*shuffle_grouping"):
             TopologyBuilder().set_spout("words", Words()).shuffle_grouping("words")
 
@@ -242,7 +242,7 @@ def with_outputs(outputs, cls=Count):
 
 
 class TestOutputs:
-    def test_they_are_what_the_component_declares(self):
+    def test_outputs_are_those_that_the_component_declares(self):
         assert component(with_outputs(["a"])).outputs == {"default": Stream(["a"])}
 
     def test_a_duplicate_field_names_the_component(self):
@@ -260,11 +260,11 @@ class TestOutputs:
         assert line.startswith("declare_output_fields of 'twice': fields for stream 'default' are already set to ")
 
     @pytest.mark.parametrize("outputs", [5, [5], {"default": [None]}, {3: ["a"]}, {"": ["a"]}])
-    def test_what_is_no_name_names_the_component(self, outputs):
+    def test_an_invalid_name_names_the_component(self, outputs):
         [line] = refusal(with_outputs(outputs))
         assert line.startswith("declare_output_fields of 'count': a ")
 
-    def test_an_exception_in_it_names_the_component(self):
+    def test_an_exception_in_declare_output_fields_names_the_component(self):
         class Broken(Count):
             def declareOutputFields(self, declarer):
                 raise ValueError("no idea")
@@ -287,23 +287,23 @@ class TestOwnConfiguration:
 
         return lambda b: b.set_bolt("count", Configured()).shuffle_grouping("words").set_debug(True)
 
-    def test_the_declarers_goes_over_the_components_own(self):
+    def test_configuration_of_the_declarer_overrides_the_components_own(self):
         spec = component(self.configured({"topology.debug": False, "mine": 1}))
         assert spec.conf == {"topology.debug": True, "mine": 1}
 
-    def test_it_may_be_none(self):
+    def test_own_configuration_may_be_none(self):
         assert component(self.configured(None)).conf == {"topology.debug": True}
 
-    def test_that_of_a_wrapped_bolt_is_asked_for(self):
+    def test_own_configuration_of_a_wrapped_bolt_is_read(self):
         assert component(self.configured({"mine": 1}, Print)).conf["mine"] == 1
 
     @pytest.mark.parametrize("wrong", [[1], "debug", 3, []])
-    def test_what_is_no_mapping_names_the_component(self, wrong):
+    def test_a_configuration_that_is_not_a_mapping_names_the_component(self, wrong):
         assert refusal(self.configured(wrong)) == [
             f"component_configuration of 'count' must give a mapping or None, got {wrong!r}"
         ]
 
-    def test_an_exception_in_it_names_the_component(self):
+    def test_an_exception_in_component_configuration_names_the_component(self):
         class Broken(Count):
             def getComponentConfiguration(self):
                 raise KeyError("debug")
@@ -340,28 +340,28 @@ class TestSubscriptions:
             "did you mean 'length'? known: length, word"
         ]
 
-    def test_a_field_of_another_stream_will_not_do(self):
+    def test_a_field_of_another_stream_is_refused(self):
         [line] = refusal(lambda b: b.set_bolt("count", Count()).fields_grouping("words", "error"))
         assert line.startswith("bolt 'count' groups on field 'error', but stream 'default' of 'words' declares")
 
     @pytest.mark.parametrize("grouping", ["fields_grouping", "partial_key_grouping"])
-    def test_fields_that_are_no_fields_name_the_bolt(self, grouping):
+    def test_grouping_fields_of_a_wrong_type_name_the_bolt(self, grouping):
         assert refusal(lambda b: getattr(b.set_bolt("count", Count()), grouping)("words", ["word", "word"])) == [
             "bolt 'count' groups 'words' on fields, but duplicate field 'word' in ['word', 'word']; "
             "field names must differ"
         ]
 
     @pytest.mark.parametrize("fields", [5, None, [5]])
-    def test_fields_are_names(self, fields):
+    def test_a_grouping_field_that_is_not_a_string_is_refused(self, fields):
         [line] = refusal(lambda b: b.set_bolt("count", Count()).fields_grouping("words", fields))
         assert line.startswith("bolt 'count' groups 'words' on fields, but a field name must be a string, got ")
 
     @pytest.mark.parametrize("source", [None, 3, Words])
-    def test_what_is_no_id_of_a_component_does_not_exist(self, source):
+    def test_an_invalid_component_id_does_not_exist(self, source):
         [line] = refusal(lambda b: b.set_bolt("count", Count()).shuffle_grouping(source))
         assert line.startswith(f"bolt 'count' subscribes to component {source!r}, which does not exist")
 
-    def test_what_cannot_be_an_id_is_told_too(self):
+    def test_an_unhashable_component_id_does_not_exist(self):
         [line, _] = refusal(lambda b: b.set_bolt("count", Count()).shuffle_grouping(["words"]))
         assert line.startswith("bolt 'count' subscribes to GlobalStreamId(component=['words'], stream='default');")
 
@@ -385,14 +385,14 @@ class TestSubscriptions:
         spec = component(lambda b: b.set_bolt("count", Count()).custom_grouping("words", ported))
         assert spec.inputs[GlobalStreamId("words")].chooser is ported
 
-    def test_what_is_no_grouping_is_refused(self):
+    def test_an_object_that_is_not_a_grouping_is_refused(self):
         assert refusal(lambda b: b.set_bolt("count", Count()).grouping(GlobalStreamId("words"), "shuffle")) == [
             "bolt 'count' subscribes to 'words' by 'shuffle', which is no grouping"
         ]
 
 
 class TestSeveralErrors:
-    def test_all_are_told_at_once(self):
+    def test_all_errors_are_reported_at_once(self):
         lines = refusal(
             lambda b: b.set_bolt("__a", Count()).shuffle_grouping("words"),
             lambda b: b.set_bolt("b", Count).shuffle_grouping("words"),
@@ -409,7 +409,7 @@ class TestSeveralErrors:
             "bolt 'e' groups on field 'x', but stream 'default' of 'words' declares ['word', 'length']",
         ]
 
-    def test_what_follows_from_another_error_is_not_told(self):
+    def test_an_error_that_follows_from_another_one_is_not_reported(self):
         lines = refusal(
             lambda b: b.set_spout("numbers", Words),
             lambda b: b.set_bolt("count", Count()).fields_grouping("numbers", "number"),
@@ -443,7 +443,7 @@ class TestFunctions:
         spec = self.function_bolt(lambda tup, collector: None, *fields)
         assert (spec.parallelism, spec.outputs) == (1, {"default": Stream(["a", "b"])})
 
-    def test_any_callable_will_do(self):
+    def test_any_callable_becomes_a_bolt(self):
         class Adder:
             def __call__(self, tup):
                 pass
@@ -456,7 +456,7 @@ class TestFunctions:
             f"the function of bolt 'count' must take (tup) or (tup, collector), got {function!r}"
         ]
 
-    def test_a_supplier_takes_none(self):
+    def test_a_supplier_with_arguments_is_refused(self):
         function = len
         assert refusal(lambda b: b.set_spout("numbers", function)) == [
             f"the function of spout 'numbers' must take no argument, got {function!r}"
@@ -470,13 +470,13 @@ class TestFunctions:
 
 class TestWorkerHooks:
     @pytest.mark.parametrize("hook", [Hook(), JavaHook()])
-    def test_they_are_kept_in_order(self, hook):
+    def test_worker_hooks_keep_their_order(self, hook):
         first = Hook()
         topology = make(lambda b: b.add_worker_hook(first), lambda b: b.add_worker_hook(hook)).create_topology()
         assert topology.worker_hooks == (first, hook)
 
     @pytest.mark.parametrize("wrong", [None, Hook, 3])
-    def test_anything_else_is_refused(self, wrong):
+    def test_an_object_that_is_not_a_worker_hook_is_refused(self, wrong):
         assert refusal(lambda b: b.add_worker_hook(wrong)) == [
             f"a worker hook must be an object with start(conf) and shutdown(), got {wrong!r}"
         ]
@@ -499,7 +499,7 @@ class TestCycles:
         make(lambda b: b.set_bolt("a", Count()).shuffle_grouping("words").all_grouping("a")).create_topology()
         assert [message.split(";")[0] for message in caplog.messages] == ["the topology has a cycle: a → a"]
 
-    def test_a_diamond_is_no_cycle(self, caplog):
+    def test_a_diamond_is_not_taken_for_a_cycle(self, caplog):
         make(
             lambda b: b.set_bolt("a", Count()).shuffle_grouping("words"),
             lambda b: b.set_bolt("b", Count()).shuffle_grouping("words"),

@@ -96,7 +96,7 @@ def spout_forms(test):
 
 
 class Delegate:
-    """Takes what a collector hands on, for all of Storm's methods."""
+    """Records every call that a collector passes on."""
 
     def __init__(self):
         self.calls = []
@@ -116,14 +116,14 @@ class TestBoltForms:
         assert bolt_emit("emit", args, **kwargs) == (*expected, VALUES)
 
     @bolt_forms
-    def test_the_collector_hands_on_what_it_understood(self, call, expected):
+    def test_the_collector_passes_on_stream_anchors_and_values(self, call, expected):
         delegate, (args, kwargs) = Delegate(), call
         assert OutputCollector(delegate).emit(*args, **kwargs) == [4, 5]
         assert delegate.calls == [("emit", *expected, VALUES)]
 
     @pytest.mark.parametrize("method", ["emit_direct", "emitDirect"])
     @bolt_forms
-    def test_a_direct_emit_has_the_task_in_front(self, method, call, expected):
+    def test_a_direct_emit_takes_the_task_first(self, method, call, expected):
         delegate, (args, kwargs) = Delegate(), call
         assert getattr(OutputCollector(delegate), method)(9, *args, **kwargs) is None
         assert delegate.calls == [("emit_direct", 9, *expected, VALUES)]
@@ -143,7 +143,7 @@ class TestBoltForms:
             bolt_emit("emit_direct", (VALUES,), anchor=TUP, message_id=7)
 
     @pytest.mark.parametrize("args", [(TUP,), (VALUES, TUP), ("s", VALUES, TUP), ("s", TUP)])
-    def test_an_anchor_in_the_place_of_the_values_is_told(self, args):
+    def test_an_anchor_in_the_place_of_the_values_is_named(self, args):
         with pytest.raises(EmitError, match=r"got a tuple where the values belong; write emit\(values, anchors=tup\)"):
             bolt_emit("emit", args)
 
@@ -155,14 +155,14 @@ class TestSpoutForms:
         assert spout_emit("emit", args, **kwargs) == (stream, VALUES, message_id)
 
     @spout_forms
-    def test_the_collector_hands_on_what_it_understood(self, call, expected):
+    def test_the_collector_passes_on_stream_message_id_and_values(self, call, expected):
         delegate, (args, kwargs), (stream, message_id) = Delegate(), call, expected
         assert SpoutOutputCollector(delegate).emit(*args, **kwargs) == [4, 5]
         assert delegate.calls == [("emit", stream, VALUES, message_id)]
 
     @pytest.mark.parametrize("method", ["emit_direct", "emitDirect"])
     @spout_forms
-    def test_a_direct_emit_has_the_task_in_front(self, method, call, expected):
+    def test_a_direct_emit_takes_the_task_first(self, method, call, expected):
         delegate, (args, kwargs), (stream, message_id) = Delegate(), call, expected
         assert getattr(SpoutOutputCollector(delegate), method)(9, *args, **kwargs) is None
         assert delegate.calls == [("emit_direct", 9, stream, VALUES, message_id)]
@@ -190,23 +190,23 @@ class TestOtherCalls:
             ("reportError", "report_error"),
         ],
     )
-    def test_a_bolts_are_handed_on(self, method, handed_on):
+    def test_calls_of_a_bolt_are_passed_on(self, method, handed_on):
         delegate = Delegate()
         getattr(OutputCollector(delegate), method)(TUP)
         assert delegate.calls == [(handed_on, TUP)]
 
     @pytest.mark.parametrize("method", ["report_error", "reportError"])
-    def test_a_spouts_errors_are_handed_on(self, method):
+    def test_errors_of_a_spout_are_passed_on(self, method):
         delegate, error = Delegate(), ValueError()
         getattr(SpoutOutputCollector(delegate), method)(error)
         assert delegate.calls == [("report_error", error)]
 
     @pytest.mark.parametrize("method", ["pending_count", "getPendingCount"])
-    def test_a_spouts_pending_count_is_asked_for(self, method):
+    def test_pending_count_is_that_of_the_delegate(self, method):
         assert getattr(SpoutOutputCollector(Delegate()), method)() == [4, 5]
 
     @pytest.mark.parametrize("cls", [OutputCollector, SpoutOutputCollector])
-    def test_flush_is_handed_on(self, cls):
+    def test_flush_is_passed_on(self, cls):
         delegate = Delegate()
         cls(delegate).flush()
         assert delegate.calls == [("flush",)]
@@ -237,7 +237,7 @@ class TestBasic:
 
     @pytest.mark.parametrize("method", ["emit_direct", "emitDirect"])
     @pytest.mark.parametrize(("args", "stream"), [((VALUES,), "default"), (("s", VALUES), "s")])
-    def test_a_direct_emit_too(self, method, args, stream):
+    def test_every_direct_emit_is_anchored_to_the_input(self, method, args, stream):
         basic, recording = self.collector()
         getattr(basic, method)(9, *args)
         assert [(e.task, e.stream, e.anchors) for e in recording.emitted] == [(9, stream, [TUP])]
@@ -250,16 +250,16 @@ class TestBasic:
                 emit(anchors, VALUES)
         assert recording.emitted == []
 
-    def test_it_neither_acks_nor_fails(self):
+    def test_a_basic_collector_has_no_ack_and_no_fail(self):
         assert not {"ack", "fail"} & set(dir(BasicOutputCollector))
 
-    def test_errors_and_timeouts_are_handed_on(self):
+    def test_errors_and_timeouts_are_passed_on(self):
         (basic, recording), error = self.collector(), ValueError()
         basic.reportError(error)
         basic.resetTimeout(TUP)
         assert (recording.errors, recording.timeouts_reset) == ([error], [TUP])
 
-    def test_the_context_has_javas_name(self):
+    def test_set_context_answers_to_javas_name(self):
         basic, recording = self.collector()
         basic.setContext(OTHER)
         basic.emit(VALUES)
@@ -280,11 +280,11 @@ class TestAnchors:
         ],
         ids=shown,
     )
-    def test_one_or_several_or_none(self, anchors, expected):
+    def test_anchors_may_be_one_several_or_none(self, anchors, expected):
         assert tuple(anchor_tuples(anchors)) == expected
 
     @pytest.mark.parametrize("anchors", [7, "abc", [TUP, None], [TUP, VALUES], object()])
-    def test_anything_else_is_refused_by_value(self, anchors):
+    def test_anchors_of_another_type_are_refused(self, anchors):
         with pytest.raises(EmitError, match=r"anchors must be tuples that this bolt received, got .* of type "):
             anchor_tuples(anchors)
 
@@ -293,7 +293,7 @@ SEEN = []
 
 
 def noting(call):
-    """Make `call` and put what it gives or raises into `SEEN`."""
+    """Make `call`, and append its result or its exception to `SEEN`."""
     try:
         SEEN.append(call())
     except Exception as exc:
@@ -337,7 +337,7 @@ class Sink(BasicBolt):
 
 
 def run(spout_script, bolt_script=None):
-    """What a spout and a bolt see of their collectors in the engine, and what arrives behind the bolt."""
+    """Run a spout and a bolt; return what their collectors did, and the tuples that arrived behind the bolt."""
     SEEN.clear()
     builder = TopologyBuilder()
     builder.set_spout("spout", Emitter(spout_script))
@@ -355,7 +355,7 @@ def run(spout_script, bolt_script=None):
 
 
 class TestInTheEngine:
-    """The engine's collectors have a quick `emit` of their own; it must understand what these understand."""
+    """The engine's collectors have a fast `emit` of their own, which must accept the same forms."""
 
     @pytest.mark.parametrize(
         "call", [of(*args, **kwargs) for (args, kwargs), _ in SPOUT_FORMS], ids=lambda c: str(c)[:60]
@@ -366,7 +366,7 @@ class TestInTheEngine:
         assert (info.components["bolt"].executed, info.components["spout"].errors) == (1, [])
 
     @pytest.mark.parametrize("args", [(VALUES, 7), ("s", VALUES, 0), ("s", VALUES, "")])
-    def test_a_message_id_makes_it_pending(self, args):
+    def test_a_message_id_makes_the_tuple_pending(self, args):
         def emit(spout):
             spout.collector.emit(*args)
             noting(lambda: (spout.collector.pending_count(), spout.collector.getPendingCount()))
@@ -410,7 +410,7 @@ class TestInTheEngine:
         assert [type(found) for found in seen] == [TypeError]
 
     @pytest.mark.parametrize("method", ["emit_direct", "emitDirect"])
-    def test_direct_emits_go_by_either_name(self, method):
+    def test_emit_direct_answers_to_either_name(self, method):
         seen, _ = run(
             lambda spout: getattr(spout.collector, method)(spout.target, "direct", VALUES, 7),
             lambda bolt, tup: getattr(bolt.collector, method)(bolt.target, "direct", tup, VALUES),
@@ -418,7 +418,7 @@ class TestInTheEngine:
         assert seen == [("bolt", "direct", VALUES)]
 
     @pytest.mark.parametrize("method", ["report_error", "reportError"])
-    def test_errors_are_reported_by_either_name(self, method):
+    def test_report_error_answers_to_either_name(self, method):
         def report(component, *_):
             getattr(component.collector, method)(ValueError("told"))
 
@@ -427,7 +427,7 @@ class TestInTheEngine:
         assert errors == ["ValueError: told", "ValueError: told"]
 
     @pytest.mark.parametrize("method", ["reset_timeout", "resetTimeout"])
-    def test_timeouts_are_reset_by_either_name(self, method):
+    def test_reset_timeout_answers_to_either_name(self, method):
         seen, _ = run(
             lambda spout: spout.collector.emit(VALUES, 7),
             lambda bolt, tup: noting(lambda: getattr(bolt.collector, method)(tup)),

@@ -36,13 +36,13 @@ def with_outputs(outputs, base):
 @pytest.mark.parametrize("base", [Spout, Bolt, BasicBolt, TickAwareBolt])
 class TestOutputs:
     @pytest.mark.parametrize("outputs", [["word"], ("word",), Fields("word"), "word", Stream("word")])
-    def test_one_stream(self, base, outputs):
+    def test_outputs_may_be_one_stream(self, base, outputs):
         assert declared(with_outputs(outputs, base)) == {"default": Stream(["word"])}
 
-    def test_several_fields(self, base):
+    def test_outputs_may_be_several_fields(self, base):
         assert declared(with_outputs(["word", "count"], base)) == {"default": Stream(["word", "count"])}
 
-    def test_several_streams(self, base):
+    def test_outputs_may_be_several_streams(self, base):
         outputs = {"default": ["word"], "counts": Fields("count"), "errors": Stream(["error"], direct=True), "one": "x"}
         assert declared(with_outputs(outputs, base)) == {
             "default": Stream(["word"]),
@@ -52,18 +52,18 @@ class TestOutputs:
         }
 
     @pytest.mark.parametrize("outputs", [None, {}])
-    def test_none_at_all(self, base, outputs):
+    def test_outputs_may_be_empty(self, base, outputs):
         assert declared(with_outputs(outputs, base)) == {}
 
-    def test_an_instance_may_have_its_own(self, base):
+    def test_an_instance_may_have_outputs_of_its_own(self, base):
         component = with_outputs(["word"], base)
         component.outputs = ["count"]
         assert declared(component) == {"default": Stream(["count"])}
 
-    def test_a_stream_without_fields_is_a_stream(self, base):
+    def test_a_stream_may_have_no_fields(self, base):
         assert declared(with_outputs([], base)) == {"default": Stream([])}
 
-    def test_declaring_by_hand_goes_before(self, base):
+    def test_declare_output_fields_overrides_outputs(self, base):
         class Component(base):
             outputs = ["word"]
 
@@ -72,7 +72,7 @@ class TestOutputs:
 
         assert declared(Component()) == {"default": Stream(["count"])}
 
-    def test_wrong_ones_are_refused(self, base):
+    def test_wrong_outputs_are_refused(self, base):
         with pytest.raises(InvalidTopologyError, match="a field name must be a string, got 5"):
             declared(with_outputs([5], base))
 
@@ -105,12 +105,12 @@ class JavaSpout(Spout):
 
 
 class TestJavaNames:
-    def test_a_component_is_called_through_them(self):
+    def test_a_component_may_define_java_names(self):
         spout = JavaSpout()
         assert (spout.next_tuple(), spout.component_configuration()) == ("java", {"mine": 1})
         assert declared(spout) == {"default": Stream(["word"])}
 
-    def test_a_component_answers_to_them(self):
+    def test_a_component_answers_to_java_names(self):
         class Python(Spout):
             def next_tuple(self):
                 return "python"
@@ -118,14 +118,14 @@ class TestJavaNames:
         assert Python().nextTuple() == "python"
 
     @pytest.mark.parametrize("call", ["nextTuple", "next_tuple"])
-    def test_super_answers_to_both(self, call):
+    def test_super_answers_to_either_name(self, call):
         class Sub(JavaSpout):
             def next_tuple(self):
                 return f"sub of {getattr(super(), call)()}"
 
         assert Sub().nextTuple() == "sub of java"
 
-    def test_super_of_the_first_subclass_answers_to_them(self):
+    def test_super_of_the_first_subclass_answers_to_java_names(self):
         class Sub(Spout):
             def nextTuple(self):
                 return super().nextTuple()
@@ -144,7 +144,7 @@ class TestJavaNames:
         assert [cls().next_tuple() for cls in (JavaSpout, Sub, SubSub)] == ["java", "sub", "subsub"]
         assert [cls().nextTuple() for cls in (JavaSpout, Sub, SubSub)] == ["java", "sub", "subsub"]
 
-    def test_a_mixin_may_bring_them(self):
+    def test_a_mixin_may_define_java_names(self):
         class Mixin:
             def nextTuple(self):
                 return "mixin"
@@ -154,7 +154,7 @@ class TestJavaNames:
 
         assert Mixed().next_tuple() == "mixin"
 
-    def test_a_mixin_over_a_java_spout_goes_before_it(self):
+    def test_a_mixin_before_a_java_spout_overrides_it(self):
         class Mixin:
             def next_tuple(self):
                 return f"mixin over {super().next_tuple()}"
@@ -175,7 +175,7 @@ class TestJavaNames:
         assert Mixed().next_tuple() == "java"
 
     @pytest.mark.parametrize("base", [Bolt, BasicBolt])
-    def test_a_bolt_declares_through_them(self, base):
+    def test_a_bolt_may_declare_by_the_java_name(self, base):
         class Java(base):
             def declareOutputFields(self, declarer):
                 declarer.declareStream("s", Fields("a"))
@@ -184,7 +184,7 @@ class TestJavaNames:
 
 
 class Forgetful(Spout):
-    """Has a constructor that calls no other, and takes arguments."""
+    """Has a constructor that takes arguments and does not call `super().__init__()`."""
 
     outputs = ["value"]
 
@@ -234,7 +234,7 @@ SEEN = []
 
 
 def run(builder, secs=1, conf=None):
-    """What the components of a topology put into `SEEN` within some seconds, and the topology's status then."""
+    """Return what the components put into `SEEN` within some seconds, and the topology's status after that."""
     SEEN.clear()
     with LocalCluster(simulated_time=True) as cluster:
         cluster.submit_topology("test", conf, builder.create_topology())
@@ -291,16 +291,16 @@ class TestBasicBolt:
         collector = executed([FailedException("bad row")])
         assert (collector.acked, len(collector.failed), collector.errors) == ([], 1, [])
 
-    def test_a_reported_one_is_reported(self):
+    def test_a_reported_failed_exception_is_reported(self):
         failure = ReportedFailedException("bad row")
         collector = executed([failure])
         assert (collector.acked, len(collector.failed), collector.errors) == ([], 1, [failure])
 
-    def test_any_other_exception_is_the_engines(self):
+    def test_any_other_exception_reaches_the_engine(self):
         with pytest.raises(ZeroDivisionError):
             executed([ZeroDivisionError()])
 
-    def test_what_wraps_it_declares_configures_and_cleans_up_as_it_does(self):
+    def test_the_wrapper_declares_configures_and_cleans_up_as_the_bolt(self):
         calls = []
 
         class Configured(Choosy):
@@ -343,13 +343,13 @@ class TestTickAwareBolt:
     class Deaf(TickAwareBolt):
         seen = ()
 
-    def test_data_and_ticks_have_a_method_each(self):
+    def test_data_goes_to_process_and_ticks_to_on_tick(self):
         assert ticking(self.Python)[0] == [("process", "data"), ("tick", 2)]
 
-    def test_ticks_may_have_javas_name(self):
+    def test_on_tick_may_have_javas_name(self):
         assert ticking(self.Java)[0] == [("process", "data"), ("java tick", 2)]
 
-    def test_neither_is_acked(self):
+    def test_neither_data_nor_ticks_are_acked(self):
         collector = ticking(self.Python)[1]
         assert (collector.acked, collector.failed) == ([], [])
 
@@ -369,10 +369,10 @@ class TestLambdaSpout:
         [emitted] = self.polled(lambda: value)
         assert (emitted.values, emitted.message_id, emitted.stream) == ([value], None, "default")
 
-    def test_none_is_not_emitted(self):
+    def test_a_returned_none_is_not_emitted(self):
         assert self.polled(lambda: None) == []
 
-    def test_its_field_is_called_lambda(self):
+    def test_the_field_of_a_lambda_spout_is_called_lambda(self):
         assert declared(LambdaSpout(lambda: 1)) == {"default": Stream(["lambda"])}
 
 
@@ -401,7 +401,7 @@ def wrapped(function):
 
 
 def arguments(function, fields=()):
-    """With what a lambda bolt calls `function`: "tuple", or "tuple and collector"."""
+    """Return the arguments with which a lambda bolt calls `function`: "tuple", or "tuple and collector"."""
     calls = []
 
     tup, collector = make_tuple(["a"], ["value"]), RecordingCollector()
@@ -425,19 +425,19 @@ class TestLambdaBolt:
         assert arguments(function, fields) == "tuple and collector"
 
     @pytest.mark.parametrize("function", [print, of_default, lambda *args: 1, logging.getLogger().info, next])
-    def test_a_function_of_one_or_two_gets_the_collector_only_to_emit(self, function):
+    def test_a_function_of_one_or_two_gets_the_collector_only_if_it_emits(self, function):
         assert arguments(function) == "tuple"
         assert arguments(function, ["value"]) == "tuple and collector"
 
     @pytest.mark.parametrize("fields", ["a", ["a"], ("a",), Fields("a")])
-    def test_it_declares_its_fields(self, fields):
+    def test_a_lambda_bolt_declares_its_fields(self, fields):
         assert declared(LambdaBolt(of_default, fields)) == {"default": Stream(["a"])}
 
     @pytest.mark.parametrize("fields", [(), [], Fields()])
-    def test_without_fields_it_has_no_stream(self, fields):
+    def test_a_lambda_bolt_without_fields_has_no_stream(self, fields):
         assert declared(LambdaBolt(of_default, fields)) == {}
 
-    def test_it_emits_anchored_and_acks(self):
+    def test_a_lambda_bolt_emits_anchored_and_acks(self):
         collector, tup = RecordingCollector(), make_tuple(["a"], ["value"])
         bolt = LambdaBolt(lambda tup, out: out.emit([tup[0] * 2]), ["double"]).as_bolt()
         bolt.prepare({}, None, collector)
@@ -445,7 +445,7 @@ class TestLambdaBolt:
         assert [(emitted.values, emitted.anchors) for emitted in collector.emitted] == [(["aa"], [tup])]
         assert collector.acked == [tup]
 
-    def test_it_travels(self):
+    def test_a_lambda_bolt_can_be_pickled(self):
         limit, collector = 3, RecordingCollector()
         bolt = cloudpickle.loads(cloudpickle.dumps(LambdaBolt(lambda tup, out: out.emit([limit]), "limit")))
         bolt.execute(make_tuple(["a"]), collector)

@@ -33,13 +33,13 @@ class TestTable:
     def test_every_default_is_a_value_that_its_key_takes(self):
         assert [key.name for key in KEYS.values() if not key.accepts(key.default)] == []
 
-    def test_no_key_takes_what_is_no_json(self):
+    def test_every_key_refuses_values_that_json_lacks(self):
         assert [key.name for key in KEYS.values() if key.accepts(object()) or key.accepts(math.nan)] == []
 
     def test_every_key_has_a_constant_of_its_own(self):
         assert len({key.constant for key in KEYS.values()}) == len(KEYS)
 
-    def test_tasks_see_what_storm_lets_a_component_override(self):
+    def test_task_keys_are_those_that_storm_lets_a_component_override(self):
         assert {key.name for key in KEYS.values() if key.scope is Scope.TASK} == {
             "topology.debug",
             "topology.max.spout.pending",
@@ -177,7 +177,7 @@ class TestMetricsConsumers:
             ((True,), True, 1),
         ],
     )
-    def test_both_orders_of_arguments_are_told_apart_by_type(self, arguments, argument, hint):
+    def test_the_types_of_the_arguments_tell_their_order(self, arguments, argument, hint):
         conf = Config()
         conf.register_metrics_consumer(Consumer, *arguments)
         entry = {"class": CONSUMER, "argument": argument, "parallelism.hint": hint}
@@ -190,7 +190,7 @@ class TestMetricsConsumers:
             {"class": "a.b.C", "argument": "x", "parallelism.hint": 2}
         ]
 
-    def test_a_class_defined_in_a_function_is_refused_with_the_way_out(self):
+    def test_a_class_defined_in_a_function_is_refused_with_a_remedy(self):
         class Local:
             pass
 
@@ -208,13 +208,13 @@ class TestMetricsConsumers:
 
 class TestLoadClass:
     @pytest.mark.parametrize("cls", [Consumer, Consumer.Inner, dict])
-    def test_it_finds_a_class_by_the_name_that_was_made_of_it(self, cls):
+    def test_class_name_and_load_class_round_trip(self, cls):
         assert load_class(class_name(cls)) is cls
 
-    def test_it_finds_a_class_by_a_name_with_dots_only(self):
+    def test_a_class_is_found_by_a_dotted_name(self):
         assert load_class("collections.OrderedDict") is __import__("collections").OrderedDict
 
-    def test_it_finds_a_class_of_the_main_module(self, monkeypatch):
+    def test_a_class_of_the_main_module_is_found(self, monkeypatch):
         main = types.ModuleType("__main__")
         main.Mine = type("Mine", (), {"__module__": "__main__"})
         monkeypatch.setitem(sys.modules, "__main__", main)
@@ -232,12 +232,12 @@ class TestLoadClass:
             ("math:pi.real.deep", "no 'deep' there"),
         ],
     )
-    def test_it_says_what_failed(self, name, reason):
+    def test_the_error_names_the_step_that_failed(self, name, reason):
         with pytest.raises(InvalidConfigError, match=reason) as caught:
             load_class(name)
         assert repr(name) in str(caught.value)
 
-    def test_it_names_a_module_that_breaks_while_it_is_imported(self, tmp_path, monkeypatch):
+    def test_the_error_names_a_module_that_breaks_while_it_is_imported(self, tmp_path, monkeypatch):
         (tmp_path / "broken_consumer.py").write_text("raise RuntimeError('no licence')")
         monkeypatch.syspath_prepend(tmp_path)
         with pytest.raises(InvalidConfigError, match=r"'broken_consumer' raised RuntimeError.*no licence"):
@@ -343,7 +343,7 @@ class TestValidate:
             (Consumer, "of type type"),
         ],
     )
-    def test_what_json_does_not_have_is_refused_with_its_path(self, value, reason):
+    def test_a_value_that_json_lacks_is_refused_with_its_path(self, value, reason):
         assert reason in refusal({"my.key": value})
 
     def test_a_value_that_contains_itself_is_refused(self):
@@ -356,7 +356,7 @@ class TestValidate:
         assert "did you mean 'topology.max.spout.pending'?" in caplog.text
         assert caplog.records[0].name == "pystorm_spark.topology.config"
 
-    def test_an_unknown_key_is_kept_in_silence(self, caplog):
+    def test_an_unknown_key_is_kept_without_a_warning(self, caplog):
         assert resolve({"topology.of.mine": [1], "my.key": None}).items() >= {"my.key": None}.items()
         assert not caplog.records
 
@@ -384,15 +384,15 @@ confs = st.builds(
 
 
 class TestResolve:
-    def test_it_fills_in_the_defaults_and_keeps_what_the_user_set(self):
+    def test_resolve_fills_in_defaults_and_keeps_the_users_values(self):
         resolved = resolve({"topology.debug": True, "my.key": 1})
         assert resolved.keys() == KEYS.keys() | {"my.key"}
         assert (resolved["topology.debug"], resolved["topology.message.timeout.secs"]) == (True, 30)
 
-    def test_nothing_resolves_to_the_defaults(self):
+    def test_an_empty_configuration_resolves_to_the_defaults(self):
         assert resolve(None) == resolve({}) == {key.name: key.default for key in KEYS.values()}
 
-    def test_it_takes_any_mapping_and_returns_a_plain_dict(self):
+    def test_resolve_takes_any_mapping_and_returns_a_plain_dict(self):
         resolved = resolve(types.MappingProxyType({"my.key": types.MappingProxyType({"a": (1, 2)})}))
         assert type(resolved) is dict
         assert resolved["my.key"] == {"a": [1, 2]}
@@ -403,13 +403,13 @@ class TestResolve:
         conf["my.key"]["a"].append(2)
         assert resolved["my.key"] == {"a": [1]}
 
-    def test_of_a_subclass_only_the_plain_value_is_kept(self):
+    def test_an_instance_of_a_subclass_becomes_a_plain_value(self):
         level = enum.IntEnum("Level", {"HIGH": 3})
         value = resolve({"my.key": level.HIGH})["my.key"]
         assert (value, type(value)) == (3, int)
 
     @given(confs)
-    def test_it_never_changes_its_input_is_idempotent_and_fit_for_json(self, conf):
+    def test_resolve_keeps_its_input_is_idempotent_and_gives_json(self, conf):
         before = copy.deepcopy(conf)
         resolved = resolve(conf)
         assert conf == before
@@ -417,7 +417,7 @@ class TestResolve:
 
 
 class TestComponentConf:
-    def test_a_component_overrides_what_storm_lets_it_override(self):
+    def test_a_component_may_override_the_keys_that_storm_allows(self):
         conf = component_conf(resolve({"topology.debug": False}), {"topology.debug": True}, "count")
         assert conf["topology.debug"] is True
 
@@ -441,7 +441,7 @@ class TestComponentConf:
             ("topology.component.resources.map", {"gpu.count": 1}),
         ],
     )
-    def test_what_the_plan_reads_is_not_warned_about(self, key, value, caplog):
+    def test_keys_that_the_plan_reads_give_no_warning(self, key, value, caplog):
         conf = component_conf(resolve(None), {key: value}, "count")
         assert conf == resolve(None)
         assert not caplog.records
@@ -450,7 +450,7 @@ class TestComponentConf:
         with pytest.raises(InvalidConfigError, match=r"component 'count': topology\.tasks is -1, but must be"):
             component_conf(resolve(None), {"topology.tasks": -1}, "count")
 
-    def test_a_value_that_is_no_json_is_refused_with_the_component_named(self):
+    def test_a_value_that_json_lacks_is_refused_with_the_component_named(self):
         with pytest.raises(InvalidConfigError, match=r"component 'count': my\.key\[0\] is"):
             component_conf(resolve(None), {"my.key": [{1}]}, "count")
 
@@ -459,7 +459,7 @@ class TestComponentConf:
         with pytest.raises(InvalidConfigError, match=r"component 'words': topology\.max\.spout\.pending is 5 while"):
             component_conf(conf, {"topology.max.spout.pending": 5}, "words")
 
-    def test_a_near_miss_is_warned_about_with_the_component_named(self, caplog):
+    def test_a_warning_of_a_near_miss_names_the_component(self, caplog):
         component_conf(resolve(None), {"topology.debg": True}, "count")
         assert "component 'count': the key 'topology.debg' is unknown" in caplog.text
 
@@ -468,6 +468,6 @@ class TestComponentConf:
         component_conf(topology_conf, None, "one")["my.key"]["a"].append(2)
         assert component_conf(topology_conf, None, "two")["my.key"] == {"a": [1]}
 
-    def test_no_configuration_of_its_own_means_that_of_the_topology(self):
+    def test_a_component_without_configuration_has_that_of_the_topology(self):
         topology_conf = resolve({"my.key": 1})
         assert component_conf(topology_conf, None, "count") == topology_conf

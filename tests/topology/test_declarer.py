@@ -32,22 +32,22 @@ def declared(call):
 
 class TestOutputFields:
     @FORMS
-    def test_the_default_stream(self, fields):
+    def test_the_default_stream_is_declared(self, fields):
         assert declared(lambda d: d.declare(fields)) == {"default": Stream(["a", "b"])}
 
     @FORMS
-    def test_the_default_stream_as_direct(self, fields):
+    def test_the_default_stream_may_be_direct(self, fields):
         assert declared(lambda d: d.declare(True, fields)) == {"default": Stream(["a", "b"], direct=True)}
 
     @FORMS
-    def test_a_named_stream(self, fields):
+    def test_a_named_stream_is_declared(self, fields):
         assert declared(lambda d: d.declare_stream("s", fields)) == {"s": Stream(["a", "b"])}
 
     @FORMS
-    def test_a_named_stream_as_direct(self, fields):
+    def test_a_named_stream_may_be_direct(self, fields):
         assert declared(lambda d: d.declare_stream("s", True, fields)) == {"s": Stream(["a", "b"], direct=True)}
 
-    def test_direct_may_be_denied(self):
+    def test_direct_may_be_false(self):
         assert declared(lambda d: d.declare(False, ["a"])) == {"default": Stream(["a"])}
 
     def test_one_name_is_one_field(self):
@@ -68,18 +68,18 @@ class TestOutputFields:
             declared(lambda d: (d.declare(["a"]), d.declare_stream("default", ["b"])))
 
     @pytest.mark.parametrize("stream_id", [None, "", 3, ["s"]])
-    def test_a_stream_id_is_a_string(self, stream_id):
+    def test_a_stream_id_that_is_not_a_string_is_refused(self, stream_id):
         with pytest.raises(InvalidTopologyError, match="a stream id must be a non-empty string, got"):
             declared(lambda d: d.declare_stream(stream_id, ["a"]))
 
     @pytest.mark.parametrize("args", [(), ("a", "b"), (["a"], True), (1, ["a"]), (True, ["a"], ["b"]), ("a", "b", "c")])
-    def test_names_side_by_side_are_not_taken_for_something_else(self, args):
+    def test_several_field_names_as_arguments_are_refused(self, args):
         with pytest.raises(
             InvalidTopologyError, match=r"takes \(fields\) or \(direct, fields\), and several field names"
         ):
             declared(lambda d: d.declare(*args))
 
-    def test_what_is_no_name_is_refused(self):
+    def test_an_invalid_field_name_is_refused(self):
         with pytest.raises(InvalidTopologyError, match="a field name must be a string, got 5"):
             declared(lambda d: d.declare(5))
 
@@ -123,7 +123,7 @@ class TestConfiguration:
         assert call(declarer) is declarer
         assert declarer.resources == resources
 
-    def test_what_is_read_is_a_copy(self):
+    def test_component_configuration_returns_a_copy(self):
         declarer = SpoutDeclarer().set_debug(True)
         declarer.component_configuration().clear()
         assert declarer.component_configuration() == {"topology.debug": True}
@@ -165,11 +165,11 @@ def inputs(method, *args, **kwargs):
 
 class TestGroupings:
     @pytest.mark.parametrize("method", PLAIN)
-    def test_the_default_stream(self, method):
+    def test_groupings_subscribe_to_the_default_stream(self, method):
         assert inputs(method, "a") == {GlobalStreamId("a", "default"): PLAIN[method]}
 
     @pytest.mark.parametrize("method", PLAIN)
-    def test_a_named_stream(self, method):
+    def test_groupings_subscribe_to_a_named_stream(self, method):
         expected = {GlobalStreamId("a", "s"): PLAIN[method]}
         assert inputs(method, "a", "s") == inputs(method, "a", stream_id="s") == expected
 
@@ -179,12 +179,12 @@ class TestGroupings:
 
     @pytest.mark.parametrize("method", BY_FIELDS)
     @FORMS
-    def test_fields_of_the_default_stream(self, method, fields):
+    def test_fields_grouping_takes_the_default_stream(self, method, fields):
         assert inputs(method, "a", fields) == {GlobalStreamId("a"): BY_FIELDS[method](Fields("a", "b"))}
 
     @pytest.mark.parametrize("method", BY_FIELDS)
     @FORMS
-    def test_fields_of_a_named_stream_in_either_order(self, method, fields):
+    def test_fields_grouping_takes_stream_and_fields_in_either_order(self, method, fields):
         expected = {GlobalStreamId("a", "s"): BY_FIELDS[method](Fields("a", "b"))}
         assert inputs(method, "a", fields, "s") == expected
         assert inputs(method, "a", "s", fields) == expected
@@ -203,23 +203,23 @@ class TestGroupings:
         java = {"fields_grouping": "fieldsGrouping", "partial_key_grouping": "partialKeyGrouping"}[method]
         assert inputs(java, "a", "s", Fields("w")) == {GlobalStreamId("a", "s"): BY_FIELDS[method](Fields("w"))}
 
-    def test_no_fields_at_all_are_the_global_grouping(self):
+    def test_fields_grouping_without_fields_is_the_global_grouping(self):
         assert inputs("fields_grouping", "a", []) == {GlobalStreamId("a"): GlobalGrouping()}
 
     def test_a_partial_key_needs_no_fields(self):
         assert inputs("partial_key_grouping", "a") == {GlobalStreamId("a"): PartialKeyGrouping(Fields())}
 
     @pytest.mark.parametrize("method", ["custom_grouping", "customGrouping"])
-    def test_a_custom_grouping_in_either_order(self, method):
+    def test_custom_grouping_takes_its_arguments_in_either_order(self, method):
         expected = {GlobalStreamId("a", "s"): CustomGrouping(CHOOSER)}
         assert inputs(method, "a", CHOOSER, "s") == inputs(method, "a", "s", CHOOSER) == expected
         assert inputs(method, "a", CHOOSER) == {GlobalStreamId("a"): CustomGrouping(CHOOSER)}
 
     @pytest.mark.parametrize("stream", [GlobalStreamId("a", "s"), ("a", "s")])
-    def test_any_grouping_by_value(self, stream):
+    def test_grouping_takes_any_grouping_object(self, stream):
         assert inputs("grouping", stream, AllGrouping()) == {GlobalStreamId("a", "s"): AllGrouping()}
 
-    def test_any_grouping_of_the_default_stream(self):
+    def test_grouping_takes_the_default_stream(self):
         assert inputs("grouping", "split", AllGrouping()) == {GlobalStreamId("split"): AllGrouping()}
 
     def test_a_second_subscription_to_a_stream_replaces_the_first(self):

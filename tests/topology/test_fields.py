@@ -24,14 +24,14 @@ class TestFieldsMade:
             Fields({"word": 1, "count": 2}),
         ],
     )
-    def test_from_names_or_one_collection_of_names(self, made):
+    def test_fields_are_made_of_names_or_one_collection_of_names(self, made):
         assert made.to_list() == ["word", "count"]
 
-    def test_from_one_name(self):
+    def test_fields_may_have_one_name(self):
         assert list(Fields("word")) == ["word"]
 
     @pytest.mark.parametrize("made", [Fields(), Fields([])])
-    def test_from_nothing(self, made):
+    def test_fields_may_be_empty(self, made):
         assert (len(made), made.to_list()) == (0, [])
 
     def test_a_duplicate_is_refused_by_name(self):
@@ -39,7 +39,7 @@ class TestFieldsMade:
             Fields("a", "b", "c", "b")
 
     @pytest.mark.parametrize("wrong", [5, None, ["a", 5], [None], [["a"]], b"ab", object()])
-    def test_what_is_no_name_is_refused(self, wrong):
+    def test_an_invalid_name_is_refused(self, wrong):
         with pytest.raises(InvalidTopologyError, match="a field name must be a string, got"):
             Fields(wrong)
 
@@ -57,10 +57,10 @@ class TestFields:
     def test_a_position_is_found_by_its_field(self):
         assert [self.fields.field_index(name) for name in self.fields] == [0, 1, 2]
 
-    def test_it_knows_its_size(self):
+    def test_size_and_len_count_the_fields(self):
         assert (self.fields.size(), len(self.fields)) == (3, 3)
 
-    def test_it_knows_what_it_contains(self):
+    def test_contains_and_in_find_a_field(self):
         assert self.fields.contains("count")
         assert "count" in self.fields
         assert not self.fields.contains("number")
@@ -72,7 +72,7 @@ class TestFields:
         assert str(caught.value) == "field 'cuont' does not exist; did you mean 'count'? known: count, time, word"
 
     @pytest.mark.parametrize("wrong", [None, 1, ["word"], {}])
-    def test_what_is_no_name_is_an_unknown_field(self, wrong):
+    def test_an_invalid_name_is_an_unknown_field(self, wrong):
         with pytest.raises(UnknownFieldError, match="does not exist"):
             self.fields.field_index(wrong)
 
@@ -91,20 +91,20 @@ class TestFields:
         self.fields.to_list().append("more")
         assert self.fields.size() == 3
 
-    def test_equality_and_hash_are_those_of_the_names(self):
+    def test_equality_and_hash_depend_on_the_names(self):
         assert Fields("a", "b") == Fields(["a", "b"])
         assert hash(Fields("a", "b")) == hash(Fields(["a", "b"]))
         assert Fields("a", "b") != Fields("b", "a")
 
     @pytest.mark.parametrize("other", [["a"], ("a",), "a", None])
-    def test_nothing_but_fields_equals_fields(self, other):
+    def test_fields_never_equal_another_type(self, other):
         assert Fields("a") != other
 
-    def test_it_shows_how_it_is_made(self):
+    def test_repr_is_the_call_that_makes_equal_fields(self):
         assert repr(Fields("a", "b c")) == "Fields('a', 'b c')"
 
     @pytest.mark.parametrize("module", [pickle, cloudpickle])
-    def test_it_travels(self, module):
+    def test_fields_can_be_pickled(self, module):
         assert module.loads(module.dumps(self.fields)).select("count", ["a", 1, 9.5]) == [1]
 
     def test_java_names(self):
@@ -123,7 +123,7 @@ class TestFields:
 
 class TestAsFields:
     @pytest.mark.parametrize("given", ["a", ["a"], ("a",), Fields("a")])
-    def test_a_name_or_a_list_is_as_good_as_fields(self, given):
+    def test_a_name_or_a_list_becomes_fields(self, given):
         assert as_fields(given) == Fields("a")
 
     def test_fields_are_passed_through(self):
@@ -132,16 +132,16 @@ class TestAsFields:
 
 
 class TestValues:
-    def test_they_are_a_list_of_the_arguments(self):
+    def test_values_are_a_list_of_the_arguments(self):
         values = Values("storm", 1, None)
         assert values == ["storm", 1, None]
         assert isinstance(values, list)
 
     @pytest.mark.parametrize(("made", "expected"), [(Values(), []), (Values(None), [None]), (Values([1]), [[1]])])
-    def test_nothing_is_unpacked(self, made, expected):
+    def test_a_single_argument_is_not_unpacked(self, made, expected):
         assert made == expected
 
-    def test_they_can_grow(self):
+    def test_values_can_be_appended(self):
         values = Values("storm")
         values.append(1)
         assert values == ["storm", 1]
@@ -152,23 +152,23 @@ class TestValues:
         assert (values.get(1), values.size()) == (1, 2)
 
     @pytest.mark.parametrize("copied", [lambda v: pickle.loads(pickle.dumps(v)), copy.copy, copy.deepcopy])
-    def test_they_travel_with_their_type(self, copied):
+    def test_values_keep_their_type_in_copies(self, copied):
         values = copied(Values("storm", [1]))
         assert (type(values), values) == (Values, ["storm", [1]])
 
 
 class TestStream:
     @pytest.mark.parametrize("fields", ["a", ["a"], Fields("a")])
-    def test_its_fields_may_have_any_form(self, fields):
+    def test_fields_of_a_stream_may_have_any_form(self, fields):
         assert Stream(fields) == Stream(Fields("a"), direct=False)
 
-    def test_it_may_be_direct(self):
+    def test_a_stream_may_be_direct(self):
         assert Stream(["a"], direct=True).direct is True
         assert Stream(["a"]).direct is False
 
-    def test_it_shows_what_it_is(self):
+    def test_repr_names_fields_and_direct(self):
         assert repr(Stream(["a"])) == "Stream(fields=Fields('a'), direct=False)"
 
-    def test_its_fields_must_differ(self):
+    def test_a_duplicate_field_of_a_stream_is_refused(self):
         with pytest.raises(InvalidTopologyError, match="duplicate field 'a'"):
             Stream(["a", "a"])

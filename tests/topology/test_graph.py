@@ -66,11 +66,11 @@ flowchart LR
     n1 -->|"partial key(word)"| n4"""
 
 
-def test_it_describes_itself():
+def test_a_topology_describes_itself():
     assert word_count().describe() == DESCRIBED
 
 
-def test_it_draws_itself():
+def test_a_topology_draws_itself():
     assert word_count().to_mermaid() == MERMAID
 
 
@@ -85,7 +85,7 @@ def test_spouts_and_bolts_are_told_apart():
     assert {spec.kind for spec in topology.bolts.values()} == {"bolt"}
 
 
-def test_a_component_keeps_what_was_declared_of_it():
+def test_a_component_keeps_its_declarations():
     spec = word_count().components["count"]
     assert (spec.id, spec.kind, spec.parallelism, spec.conf) == ("count", "bolt", 12, {"topology.tasks": 24})
     assert spec.outputs == {"default": Stream(["word", "count"])}
@@ -97,12 +97,12 @@ def test_subscriptions_are_listed_with_their_subscriber():
     assert len(found) == 6
 
 
-def test_it_is_frozen():
+def test_a_topology_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         word_count().components = {}
 
 
-def test_what_is_declared_later_does_not_change_it():
+def test_later_declarations_do_not_change_a_topology():
     builder = TopologyBuilder()
     builder.set_spout("words", Sentences())
     declarer = builder.set_bolt("count", Count()).shuffle_grouping("words")

@@ -51,20 +51,20 @@ def test_groupings_are_values():
 
 class TestCustom:
     @pytest.mark.parametrize("chooser", [First(), JavaFirst()])
-    def test_it_may_use_either_name(self, chooser):
+    def test_choose_tasks_may_have_either_name(self, chooser):
         assert chooser.choose_tasks(3, ["a"]) == chooser.chooseTasks(3, ["a"]) == [1]
 
     def test_prepare_is_optional(self):
         assert First().prepare(None, None, [1, 2]) is None
 
-    def test_one_that_chooses_nothing_says_what_is_missing(self):
+    def test_a_grouping_without_choose_tasks_names_it(self):
         class Forgetful(CustomStreamGrouping):
             pass
 
         with pytest.raises(NotImplementedError, match=r"Forgetful must define choose_tasks\(task_id, values\)"):
             Forgetful().choose_tasks(1, [])
 
-    def test_one_that_overrides_may_call_the_other_by_either_name(self):
+    def test_an_override_may_call_super_by_either_name(self):
         class Second(JavaFirst):
             def choose_tasks(self, task_id, values):
                 return [*super().chooseTasks(task_id, values), 2]

@@ -23,7 +23,7 @@ NAMES = {
 
 
 class TestTaskHook:
-    def test_nothing_needs_to_be_defined(self):
+    def test_a_task_hook_needs_to_define_nothing(self):
         hook = TaskHook()
         assert [hook.prepare({}, None), hook.cleanup(), hook.emit(None)] == [None] * 3
         assert [getattr(hook, name)(None) for name in (*NAMES, *NAMES.values())] == [None] * 10
@@ -34,7 +34,7 @@ class TestTaskHook:
             hook = type("Hook", (TaskHook,), {defined: lambda self, info: ("told", info)})()
             assert getattr(hook, called)(7) == ("told", 7)
 
-    def test_super_answers_to_both(self):
+    def test_super_answers_to_either_name(self):
         class Java(TaskHook):
             def boltAck(self, info):
                 return "java"
@@ -47,7 +47,7 @@ class TestTaskHook:
 
 
 class TestWorkerHook:
-    def test_nothing_needs_to_be_defined(self):
+    def test_a_worker_hook_needs_to_define_nothing(self):
         assert (WorkerHook().start({}), WorkerHook().shutdown()) == (None, None)
 
 
@@ -64,12 +64,12 @@ class TestInfos:
         ],
         ids=lambda case: type(case).__name__,
     )
-    def test_they_have_storms_fields(self, info, fields):
+    def test_infos_have_storms_fields(self, info, fields):
         assert {name: getattr(info, name) for name in fields} == fields
 
-    def test_they_have_getters(self):
+    def test_infos_have_javas_getters(self):
         info = SpoutAckInfo(3, "id", 1.5)
         assert (info.getSpoutTaskId(), info.getMessageId(), info.getCompleteLatencyMs()) == (3, "id", 1.5)
 
-    def test_they_are_values(self):
+    def test_infos_compare_by_value(self):
         assert EmitInfo([1], "s", 3, [4]) == EmitInfo([1], "s", 3, [4])

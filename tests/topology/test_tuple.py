@@ -41,17 +41,17 @@ class TestAccess:
         with pytest.raises(IndexError):
             example().get_value(6)
 
-    def test_it_has_a_size(self):
+    def test_size_and_len_count_the_values(self):
         assert (example().size(), len(example())) == (6, 6)
 
-    def test_it_can_be_iterated(self):
+    def test_a_tuple_iterates_over_its_values(self):
         word, *rest = example()
         assert (word, len(rest)) == ("storm", 5)
 
-    def test_it_tells_its_fields(self):
+    def test_a_tuple_knows_its_fields(self):
         assert example().fields == Fields(FIELDS)
 
-    def test_it_tells_whether_it_has_a_field(self):
+    def test_contains_tells_whether_a_field_exists(self):
         assert example().contains("count")
         assert not example().contains("number")
 
@@ -77,11 +77,11 @@ class TestUnknownField:
             lambda tup: tup.select(["word", "cuont"]),
         ],
     )
-    def test_it_is_an_error_with_a_suggestion_however_it_is_asked_for(self, ask):
+    def test_every_access_raises_an_error_with_a_suggestion(self, ask):
         with pytest.raises(UnknownFieldError, match="field 'cuont' does not exist; did you mean 'count'"):
             ask(example())
 
-    def test_it_is_a_key_error(self):
+    def test_an_unknown_field_is_a_key_error(self):
         with pytest.raises(KeyError):
             example()["number"]
 
@@ -108,7 +108,7 @@ def get(value, kind):
 
 class TestTypedGetters:
     @KINDS
-    def test_the_value_itself_is_given(self, kind, right, wrong, expected):
+    def test_a_getter_returns_the_value_itself(self, kind, right, wrong, expected):
         by_position, by_field = get(right, kind)
         assert by_position is right
         assert by_field is right
@@ -122,26 +122,26 @@ class TestTypedGetters:
         )
 
     @KINDS
-    def test_by_field_it_is_refused_too(self, kind, right, wrong, expected):
+    def test_another_type_is_refused_by_field_too(self, kind, right, wrong, expected):
         with pytest.raises(TypeError, match=f"get_{kind} needs"):
             getattr(make_tuple([wrong], ["value"]), f"get_{kind}_by_field")("value")
 
     @KINDS
-    def test_none_passes(self, kind, right, wrong, expected):
+    def test_none_is_accepted_by_every_getter(self, kind, right, wrong, expected):
         assert get(None, kind) == (None, None)
 
     @pytest.mark.parametrize("kind", ["integer", "long", "short", "byte", "double", "string"])
-    def test_a_boolean_is_no_number(self, kind):
+    def test_a_boolean_is_not_taken_for_a_number(self, kind):
         with pytest.raises(TypeError, match="holds True of type bool"):
             get(True, kind)
 
     @KINDS
-    def test_they_have_java_names(self, kind, right, wrong, expected):
+    def test_typed_getters_have_java_names(self, kind, right, wrong, expected):
         tup = make_tuple([right], ["value"])
         java = f"get{kind.capitalize()}"
         assert (getattr(tup, java)(0), getattr(tup, f"{java}ByField")("value")) == (right, right)
 
-    def test_they_say_what_they_are(self):
+    def test_typed_getters_have_names_and_docstrings(self):
         assert (Tuple.get_long.__name__, Tuple.get_long.__doc__) == (
             "get_long",
             "The value, which must be int or None; anything else is a TypeError.",
@@ -149,7 +149,7 @@ class TestTypedGetters:
 
 
 class TestSource:
-    def test_it_tells_where_it_came_from(self):
+    def test_a_tuple_knows_its_source(self):
         tup = example()
         assert (tup.source_component, tup.source_task, tup.source_stream_id) == ("split", 7, "words")
 
@@ -168,7 +168,7 @@ class TestSource:
             ("getMessageId", "message_id"),
         ],
     )
-    def test_java_has_methods_where_we_have_attributes(self, java, python):
+    def test_attributes_have_javas_getters(self, java, python):
         tup = example()
         assert getattr(tup, java)() == getattr(tup, python)
 
@@ -178,12 +178,12 @@ class TestSource:
 
 
 class TestIdentity:
-    def test_two_tuples_with_the_same_values_are_two(self):
+    def test_tuples_with_the_same_values_are_not_equal(self):
         first, second = example(), example()
         assert first != second
         assert len({first, second, first}) == 2
 
-    def test_it_hashes_whatever_it_holds(self):
+    def test_a_tuple_of_unhashable_values_has_a_hash(self):
         tup = make_tuple([[1], {}], ["list", "dict"])
         assert {tup: "found"}[tup] == "found"
 
@@ -194,7 +194,7 @@ class Unshowable:
 
 
 class TestRepr:
-    def test_it_shows_fields_values_and_source(self):
+    def test_repr_shows_fields_values_and_source(self):
         tup = make_tuple(["storm", 3], ["word", "count"], component="split", stream="words", task=7)
         assert repr(tup) == "Tuple(word='storm', count=3; from split:7 stream words)"
 
@@ -203,7 +203,7 @@ class TestRepr:
         assert len(shown) < 300
         assert "… (1000002 characters)" in shown
 
-    def test_a_value_of_two_hundred_characters_is_not(self):
+    def test_a_value_of_two_hundred_characters_is_not_cut(self):
         assert "…" not in repr(make_tuple(["x" * 198], ["value"]))
 
     def test_a_value_that_cannot_be_shown_does_not_hide_the_others(self):
@@ -211,7 +211,7 @@ class TestRepr:
             "Tuple(a=<Unshowable whose repr raises RuntimeError>, b=1; "
         )
 
-    def test_a_typed_getter_can_tell_of_a_value_that_cannot_be_shown(self):
+    def test_the_error_of_a_typed_getter_survives_a_broken_repr(self):
         with pytest.raises(TypeError, match="whose repr raises RuntimeError"):
             make_tuple([Unshowable()], ["a"]).get_string(0)
 
@@ -233,10 +233,10 @@ class TestIsTick:
         assert is_tick(make_tuple([1], ["rate_secs"], component="__system", stream="__tick", task=-1))
 
     @pytest.mark.parametrize(("component", "stream"), [("__system", "default"), ("clock", "__tick"), ("a", "default")])
-    def test_nothing_else_is_one(self, component, stream):
+    def test_a_tuple_of_another_source_or_stream_is_not_a_tick(self, component, stream):
         assert not is_tick(make_tuple([1], ["rate_secs"], component=component, stream=stream))
 
-    def test_the_engine_makes_them(self):
+    def test_the_engine_makes_ticks(self):
         SEEN.clear()
         builder = TopologyBuilder()
         builder.set_spout("source", FixedTupleSpout([["data"]], ["value"]))
@@ -251,20 +251,20 @@ class TestIsTick:
 
 
 class TestMessageId:
-    def test_it_is_empty_for_an_untracked_tuple(self):
+    def test_the_message_id_of_an_untracked_tuple_is_empty(self):
         assert example().message_id == MessageId.make_unanchored()
 
-    def test_it_holds_roots_and_edges(self):
+    def test_a_message_id_holds_roots_and_edges(self):
         message_id = MessageId.make_root_id(7, 12)
         assert (message_id.anchors, message_id.anchors_to_ids) == (frozenset({7}), {7: 12})
 
-    def test_it_is_a_value(self):
+    def test_message_ids_compare_by_value(self):
         first, second = MessageId.make_id({7: 12, 8: 1}), MessageId.make_id({8: 1, 7: 12})
         assert first == second
         assert hash(first) == hash(second)
         assert first != MessageId.make_id({7: 12})
 
-    def test_it_keeps_its_own_copy(self):
+    def test_a_message_id_keeps_its_own_copy(self):
         edges = {7: 12}
         message_id = MessageId.make_id(edges)
         edges[8] = 1
@@ -280,13 +280,13 @@ class TestGlobalStreamId:
     def test_the_stream_is_the_default_one_unless_named(self):
         assert GlobalStreamId("split") == GlobalStreamId("split", "default")
 
-    def test_its_parts_have_names(self):
+    def test_component_and_stream_have_names(self):
         source = GlobalStreamId(component="split", stream="words")
         assert (source.component, source.stream) == ("split", "words")
         assert (source.component_id, source.stream_id) == ("split", "words")
         assert repr(source) == "GlobalStreamId(component='split', stream='words')"
 
-    def test_it_can_be_taken_apart(self):
+    def test_a_global_stream_id_can_be_unpacked(self):
         component, stream = GlobalStreamId("split", "words")
         assert (component, stream) == ("split", "words")
 
@@ -295,6 +295,6 @@ class TestGlobalStreamId:
         assert (source.getComponentId(), source.getStreamId()) == ("split", "words")
         assert (source.get_componentId(), source.get_streamId()) == ("split", "words")
 
-    def test_it_travels(self):
+    def test_a_global_stream_id_can_be_pickled(self):
         source = GlobalStreamId("split", "words")
         assert pickle.loads(pickle.dumps(source)) == source
