@@ -30,7 +30,7 @@ def cluster(engine, request):
 
 @pytest.fixture(autouse=True)
 def without_the_test_module(request):
-    """Send components of the test module by value: slots start quicker when they need not import it, and pytest."""
+    """Pickle components of the test module by value: slots start faster without an import of the module and pytest."""
     in_slots = request.node.get_closest_marker("spark") is not None
     if in_slots:
         cloudpickle.register_pickle_by_value(request.module)
@@ -51,7 +51,7 @@ def nothing_left_behind():
 
 
 def pytest_collection_modifyitems(items, config):
-    """Deselect what does not run on Spark: tests marked `local_only`, and all cases but the first without `every_case`.
+    """Deselect Spark runs of tests marked `local_only`, and of all cases but the first without `every_case`.
 
     Usually the cases differ only in what the runtime does, and all engines share the runtime. A case on Spark takes
     about a second.

@@ -1,7 +1,7 @@
-"""The engines of the behaviour tests: how to make a cluster of each, and how to let it work.
+"""The engines of the behaviour tests: makes a cluster of each, and lets it work.
 
-The local engine simulates time. Spark works in real time and in other processes, so to let it work is to wait until
-nothing changes any more.
+The local engine simulates time. Spark works in real time and in other processes, so the tests wait until nothing
+changes any more.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from pystorm_spark import LocalCluster, SparkCluster, StormError, TopologyBuilde
 from tests.behaviour.probes import all_taken
 
 LOOK_SECS = 0.02
-EQUAL_LOOKS = 3  # after which nothing is expected any more
+EQUAL_LOOKS = 3  # in a row; after these the topologies count as idle
 LONGEST_ADVANCE_SECS = 5
 PATIENCE_SECS = 60
 
@@ -20,7 +20,7 @@ PATIENCE_SECS = 60
 STANDING_TIME = "asserts that something has not happened yet, or how often it has: time must stand still for that"
 LONG_TIME = "takes minutes unless time is simulated"
 ONE_PROCESS = "is about tasks in one process"
-NEVER_AT_REST = "never becomes idle, so only simulated time can end it"
+NEVER_IDLE = "never becomes idle, so only simulated time can end it"
 
 # Why all cases of a test run on Spark.
 OTHER_FRAMES = "the cases send different frames between slots"
@@ -29,9 +29,9 @@ OTHER_NAMES = "Spark, file systems and slots get the names"
 
 
 class ScatteringSparkCluster(SparkCluster):
-    """Has two slots unless told otherwise, and neighbouring tasks in different ones, so that most tuples cross over.
+    """Has two slots by default, and puts neighbouring tasks in different slots, so that most tuples change slots.
 
-    One acker, as on one worker: task ids are the same on all engines.
+    There is one acker, as on one worker, so task ids are the same on all engines.
     """
 
     def _plan(self, topology, storm_id, conf):
@@ -50,7 +50,7 @@ ENGINES = {
 
 
 def run_until_idle(cluster):
-    """Return when no spout has anything to emit and no tuple is on its way."""
+    """Return when no spout has anything to emit and no tuple is in flight."""
     if isinstance(cluster, LocalCluster):
         cluster.wait_until_idle()
     else:
@@ -58,7 +58,7 @@ def run_until_idle(cluster):
 
 
 def advance(cluster, secs):
-    """Return when the topologies have lived for `secs` more."""
+    """Let the topologies run for `secs`."""
     if isinstance(cluster, LocalCluster):
         cluster.advance_time(secs)
     else:
@@ -68,7 +68,7 @@ def advance(cluster, secs):
 
 
 def _wait_until_quiet(cluster):
-    """Wait until nothing is on its way and nothing changes any more."""
+    """Wait until nothing is in flight and nothing changes any more."""
     deadline = time.monotonic() + PATIENCE_SECS
     before, looks = None, 0
     while looks < EQUAL_LOOKS:
@@ -76,19 +76,19 @@ def _wait_until_quiet(cluster):
         seen = _look(cluster)
         looks = looks + 1 if seen == before and all_taken() and not _is_moving(cluster) else 0
         before = seen
-        assert time.monotonic() < deadline, f"the topologies do not come to rest: {seen}"
+        assert time.monotonic() < deadline, f"the topologies do not become idle: {seen}"
         time.sleep(LOOK_SECS)
 
 
 def _let_every_slot_turn(cluster):
-    """Tell topologies what they have been told before: they answer when every slot has ended its turn."""
+    """Repeat the last activate or deactivate: a topology answers when every slot has ended its turn."""
     for info in cluster.list_topologies():
-        with contextlib.suppress(StormError):  # it has ended meanwhile
+        with contextlib.suppress(StormError):  # the topology has ended meanwhile
             (cluster.activate if info.status == "ACTIVE" else cluster.deactivate)(info.name)
 
 
 def _look(cluster):
-    """All that changes as long as a topology works."""
+    """Return everything that changes as long as a topology works."""
     infos = cluster.list_topologies()
     components = [component for info in infos for component in info.components.values()]
     counts = [(c.emitted, c.transferred, c.executed, c.acked, c.failed, len(c.errors)) for c in components]
@@ -107,12 +107,12 @@ def run(cluster, topology, conf=None, name="topology"):
 
 
 def component(cluster, component_id, name="topology"):
-    """The counts and errors of one component."""
+    """Return the counts and errors of one component."""
     return cluster.topology_info(name).components[component_id]
 
 
 def chain(spout, *bolts):
-    """The spout "spout" and behind it, one after the other and shuffled, bolts "a", "b", "c"."""
+    """Build a chain of the spout "spout" and the bolts "a", "b", "c", with shuffle groupings."""
     builder = TopologyBuilder()
     builder.set_spout("spout", spout)
     source = "spout"

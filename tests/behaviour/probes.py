@@ -1,7 +1,7 @@
-"""Probes: components that write down what happens to them, for the tests to read.
+"""Probes: components that record what happens to them, for the tests to read.
 
-Tasks run copies of a component, in this process or in others. So what they see goes into a file, and what a test feeds
-comes out of a folder. Where they are is told by the environment, which the processes of Spark inherit.
+Tasks run copies of a component, in this process or in others. So a task writes its records to a file, and takes the
+rows that a test feeds from a folder. An environment variable, which the processes of Spark inherit, names the folder.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ import cloudpickle
 
 from pystorm_spark import BasicBolt, Bolt, Spout
 
-_VARIABLE = f"PYSTORM_SPARK_PROBES_{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"  # which slots inherit
+_VARIABLE = f"PYSTORM_SPARK_PROBES_{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"  # slots inherit it
 _FOLDER = Path(os.environ.setdefault(_VARIABLE, f"{tempfile.gettempdir()}/probes-{os.getpid()}"))
 _LENGTH = struct.Struct("!Q")
 
 
 class Journal:
-    """Entries of all processes, in the order they were noted: each is one write to the end of one file."""
+    """The entries of all processes in the order of their writes; each entry is one append to the same file."""
 
     def __init__(self, path):
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -35,7 +35,7 @@ class Journal:
     def note(self, topic, entry):
         try:
             data = pickle.dumps((topic, entry))
-        except Exception:  # something defined inside a test
+        except Exception:  # of a class that is defined inside a test
             data = cloudpickle.dumps((topic, entry))
         os.write(self._file, _LENGTH.pack(len(data)) + data)
 
@@ -50,7 +50,7 @@ class Journal:
         while at + _LENGTH.size <= len(data):
             end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
             if end > len(data):
-                break  # it is being written
+                break  # the last entry is still being written
             topic, entry = pickle.loads(memoryview(data)[at + _LENGTH.size : end])
             self._entries[topic].append(entry)
             at = end
@@ -60,7 +60,7 @@ class Journal:
         os.close(self._file)
 
 
-_journals = {}  # {process: journal}: a process that was forked has one of its own
+_journals = {}  # {process id: journal}: a forked process opens a journal of its own
 
 
 def journal():
@@ -78,7 +78,7 @@ def noted(topic):
 
 
 def attempt(topic, call):
-    """Note what `call` gives or raises."""
+    """Note the result of `call`, or its exception."""
     try:
         note(topic, call())
     except Exception as exc:
@@ -95,23 +95,23 @@ def feed(spout_id, values, message_id):
     letter.with_suffix(".new").rename(letter)
 
 
-_fed = defaultdict(int)  # {spout: how often}
+_fed = defaultdict(int)  # {spout id: rows fed so far}
 
 
 def take_fed(spout_id):
-    """What was fed next and nobody has taken; None if there is nothing."""
+    """Take the oldest fed row that no task has taken; None if there is none."""
     with contextlib.suppress(FileNotFoundError):
         for name in sorted(os.listdir(_mailbox(spout_id))):
             taken = _mailbox(spout_id) / f"{name}.{os.getpid()}"
             if name.isdigit():
-                with contextlib.suppress(FileNotFoundError):  # somebody else was quicker
+                with contextlib.suppress(FileNotFoundError):  # another task has taken it
                     os.rename(_mailbox(spout_id) / name, taken)
                     return pickle.loads(taken.read_bytes())
     return None
 
 
 def all_taken():
-    """Whether nothing that was fed is left."""
+    """Whether all fed rows have been taken."""
     return not any(letter.name.isdigit() for letter in _FOLDER.glob("fed-*/*"))
 
 
@@ -120,7 +120,7 @@ def _mailbox(spout_id):
 
 
 def forget_all():
-    """Begin with an empty folder."""
+    """Start with an empty folder."""
     for known in _journals.values():
         known.close()
     _journals.clear()
@@ -134,7 +134,7 @@ def remove_all():
 
 
 class Rows(Spout):
-    """Emits a row at each call, its number as message id unless `ids` says otherwise; notes "acked" and "failed"."""
+    """Emits a row at each call; its message id is its number, or from `ids`. Notes "acked" and "failed"."""
 
     def __init__(self, rows, fields=("value",), ids=None):
         self.rows = list(rows)
@@ -159,7 +159,7 @@ class Rows(Spout):
 
 
 def numbers(count):
-    """A spout of the rows [0], [1], …"""
+    """Make a spout of the rows [0], [1], …"""
     return Rows([[number] for number in range(count)])
 
 
@@ -215,7 +215,7 @@ class Starts(Spout):
 
 
 class Does(Bolt):
-    """Calls `function(bolt, tup)`, which acks or does not; `bolt.held` is a list for it to keep tuples in."""
+    """Calls `function(bolt, tup)`, which may ack `tup`, or keep it in the list `bolt.held`."""
 
     def __init__(self, function, outputs=None):
         self.function = function
@@ -231,7 +231,7 @@ class Does(Bolt):
 
 
 class Sink(BasicBolt):
-    """Acks everything; notes the values under its own id, and (task, values) under "<id> by task"."""
+    """Acks every tuple; notes the values under its own id, and (task, values) under "<id> by task"."""
 
     def prepare(self, conf, context):
         self.context = context
@@ -242,7 +242,7 @@ class Sink(BasicBolt):
 
 
 class Holder(Bolt):
-    """Neither acks nor fails until a tuple says "ack" or "fail": then all that it holds, that one last."""
+    """Holds every tuple until the value "ack" or "fail" comes, then acks or fails all of them, the last one too."""
 
     def prepare(self, conf, context, collector):
         self.collector = collector

@@ -1,4 +1,4 @@
-"""Tuple trees: when a spout hears `ack`, when `fail`, and when neither."""
+"""Tuple trees: when the engine calls `ack` of a spout, when `fail`, and when neither."""
 
 import pytest
 
@@ -26,7 +26,7 @@ from tests.ids import shown
 
 VALUE = ["value"]
 
-# Trees must not depend on how their tuples travel: by the shortest way, with a log or hooks looking on, or packed.
+# Trees must not depend on how their tuples travel: by the shortest way, with debug logs or hooks, or packed.
 WAYS = {"plain": {}, "watched": {"topology.debug": True}, "packed": {"topology.testing.always.try.serialize": True}}
 
 
@@ -120,7 +120,7 @@ def test_a_tuple_anchored_twice_to_one_input_completes(cluster):
     assert noted("acked") == [0, 1, 2]
 
 
-def test_a_tuple_that_is_not_acked_keeps_its_tree_open(cluster):
+def test_a_tuple_that_is_not_acked_keeps_its_tree_pending(cluster):
     run(cluster, chain(numbers(1), Does(passes_on, VALUE), Does(holds)))
 
     assert noted("acked") == noted("failed") == []
@@ -147,7 +147,7 @@ def test_a_tuple_with_two_roots_completes_both(cluster):
     assert sorted(noted("acked")) == [0, 1]
 
 
-def test_a_tuple_with_two_roots_keeps_both_open(cluster):
+def test_a_tuple_with_two_roots_keeps_both_pending(cluster):
     run(cluster, chain(numbers(2), gathers(2), Does(holds)))
 
     assert noted("acked") == []
@@ -170,7 +170,7 @@ def test_a_tuple_with_two_roots_waits_for_every_task_that_got_it(cluster, holdin
     assert sorted(noted("acked")) == ([] if holding else [0, 1])
 
 
-def test_a_tuple_with_two_roots_and_no_subscriber_holds_nobody_up(cluster):
+def test_a_tuple_with_two_roots_and_no_subscriber_delays_neither(cluster):
     run(cluster, chain(numbers(2), gathers(2)))
 
     assert sorted(noted("acked")) == [0, 1]
@@ -217,7 +217,7 @@ def test_an_unanchored_tuple_is_not_part_of_the_tree(cluster):
 
 
 @pytest.mark.parametrize("anchors", [[], (), None, set()], ids=shown)
-def test_no_anchors_is_unanchored(cluster, anchors):
+def test_an_emit_with_empty_anchors_is_unanchored(cluster, anchors):
     def execute(bolt, tup):
         bolt.collector.emit(tup.values, anchors=anchors)
         bolt.collector.ack(tup)
@@ -268,7 +268,7 @@ def test_a_second_ack_or_fail_is_ignored_with_a_warning(cluster, caplog, first, 
     assert len([record for record in caplog.records if "already acked or failed" in record.getMessage()]) == 1
 
 
-def test_a_second_ack_does_not_complete_a_tree_that_is_open(cluster):
+def test_a_second_ack_does_not_complete_a_pending_tree(cluster):
     def execute(bolt, tup):
         bolt.collector.emit(tup.values, anchors=tup)
         bolt.collector.ack(tup)
@@ -319,8 +319,8 @@ def test_emitting_anchored_to_a_failed_tuple_is_an_error(cluster):
     assert noted("failed") == [0]
 
 
-def test_one_settled_anchor_among_others_leaves_no_trace_of_the_emit(cluster):
-    """The open anchor's tree must not wait for a tuple that was never sent."""
+def test_an_emit_refused_for_one_settled_anchor_adds_nothing_to_other_trees(cluster):
+    """The tree of the unsettled anchor must not wait for a tuple that was never sent."""
 
     def execute(bolt, tup):
         bolt.held.append(tup)
@@ -443,7 +443,7 @@ def test_without_ackers_acks_and_fails_of_bolts_do_nothing(cluster):
     assert (info.executed, info.acked, info.failed) == (2, 0, 0)
 
 
-def test_without_ackers_max_spout_pending_holds_nobody_back(cluster):
+def test_without_ackers_max_spout_pending_does_not_pause_spouts(cluster):
     conf = {"topology.acker.executors": 0, "topology.max.spout.pending": 1}
 
     run(cluster, chain(numbers(5), Does(holds)), conf)
@@ -451,7 +451,7 @@ def test_without_ackers_max_spout_pending_holds_nobody_back(cluster):
     assert component(cluster, "a").executed == 5
 
 
-def test_each_task_of_a_spout_hears_of_its_own_tuples(cluster):
+def test_each_task_of_a_spout_gets_the_acks_of_its_own_tuples(cluster):
     class Owned(Rows):
         def open(self, conf, context, collector):
             super().open(conf, context, collector)
@@ -474,7 +474,7 @@ def test_a_failed_tuple_is_lost_unless_the_spout_emits_it_again(cluster):
     assert component(cluster, "a").executed == 1
 
 
-def test_a_spout_that_replays_gets_its_tuple_through(cluster):
+def test_a_replayed_tuple_is_acked(cluster):
     def fails_twice(bolt, tup):
         bolt.held.append(tup)
         (bolt.collector.fail if len(bolt.held) <= 2 else bolt.collector.ack)(tup)
@@ -484,14 +484,14 @@ def test_a_spout_that_replays_gets_its_tuple_through(cluster):
     assert (noted("failed"), noted("acked")) == ([0, 0], [0])
 
 
-def test_many_children_are_one_tree(cluster):
+def test_a_tree_of_many_children_is_acked_once(cluster):
     run(cluster, chain(numbers(1), branches_into(5_000), Does(acks)))
 
     assert noted("acked") == [0]
     assert component(cluster, "b").acked == 5_000
 
 
-def test_a_tuple_held_and_acked_later_completes_then(cluster):
+def test_a_held_tuple_completes_its_tree_when_it_is_acked(cluster):
     topology = chain(Rows([["x"], ["y"], ["ack"]]), Holder())
 
     run(cluster, topology)
@@ -545,7 +545,7 @@ def test_a_failed_exception_of_a_rich_bolt_is_an_error_like_any_other(cluster):
     assert len(component(cluster, "a").errors) == 1
 
 
-def test_a_tuple_tells_the_roots_that_it_belongs_to(cluster):
+def test_a_tuple_has_the_ids_of_its_roots(cluster):
     def execute(bolt, tup):
         note("roots", len(tup.message_id.anchors))
         bolt.collector.ack(tup)
@@ -559,7 +559,7 @@ def test_a_tuple_tells_the_roots_that_it_belongs_to(cluster):
 
 @pytest.mark.parametrize("wrong", [None, 7, "tuple", ["a"]], ids=shown)
 @pytest.mark.parametrize("verb", ["ack", "fail", "reset_timeout"])
-def test_settling_what_is_no_tuple_is_a_type_error(cluster, verb, wrong):
+def test_acking_or_failing_another_type_than_a_tuple_is_a_type_error(cluster, verb, wrong):
     def execute(bolt, tup):
         attempt("outcome", lambda: getattr(bolt.collector, verb)(wrong))
         bolt.collector.ack(tup)
@@ -573,7 +573,7 @@ def test_settling_what_is_no_tuple_is_a_type_error(cluster, verb, wrong):
 
 
 @pytest.mark.parametrize("wrong", [7, "abc", ["a"], [None]], ids=shown)
-def test_anchoring_to_what_is_no_tuple_is_an_emit_error(cluster, wrong):
+def test_anchoring_to_another_type_than_a_tuple_is_an_emit_error(cluster, wrong):
     def execute(bolt, tup):
         attempt("outcome", lambda: bolt.collector.emit(["x"], anchors=wrong))
         bolt.collector.ack(tup)

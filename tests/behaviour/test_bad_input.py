@@ -1,4 +1,4 @@
-"""What users get wrong, and values that are hard to carry: told early, by name, and never at the cost of others."""
+"""Mistakes of users, and values that are hard to pack: errors come early, name the cause, and affect nothing else."""
 
 import collections
 import importlib
@@ -69,7 +69,7 @@ def test_a_value_arrives_as_it_was(cluster, name, conf):
     ((value,),) = noted("a")
     assert value == VALUES[name]
     assert type(value) is type(VALUES[name])
-    if not isinstance(value, set | frozenset):  # whose order is nobody's promise
+    if not isinstance(value, set | frozenset):  # sets have no guaranteed order
         assert repr(value) == repr(VALUES[name])
     assert noted("acked") == [0]
 
@@ -149,7 +149,7 @@ def test_a_value_that_cannot_be_packed_is_an_error_that_names_component_stream_a
 
 
 def test_a_value_that_cannot_be_packed_can_be_caught_at_the_emit(cluster):
-    """Nothing of the emit is left: the tree completes without it, whatever it was anchored to."""
+    """The refused emit adds nothing: the trees of its anchors complete without it."""
 
     def execute(bolt, tup):
         bolt.held.append(tup)
@@ -170,7 +170,7 @@ def test_a_value_that_cannot_be_packed_can_be_caught_at_the_emit(cluster):
     assert component(cluster, "a").emitted == 0
 
 
-def test_a_spout_that_emits_what_cannot_be_packed_goes_on(cluster):
+def test_a_spout_goes_on_after_an_emit_that_cannot_be_packed(cluster):
     class EmitsALock(Rows):
         def next_tuple(self):
             if self.left and self.left[0][0] == ["lock"]:
@@ -187,7 +187,7 @@ def test_a_spout_that_emits_what_cannot_be_packed_goes_on(cluster):
 
 
 @pytest.mark.local_only(ONE_PROCESS)
-def test_by_reference_anything_can_be_a_value(cluster):
+def test_any_object_can_be_a_value_by_reference(cluster):
     run(cluster, chain(Emits(threading.Lock), Does(lambda bolt, tup: note("type", type(tup[0]).__name__))))
 
     assert noted("type") == ["lock"]
@@ -210,7 +210,7 @@ class Plain:
     """A class without a wire format of its own."""
 
 
-def test_values_that_need_pickle_can_be_forbidden(cluster):
+def test_pickle_can_be_forbidden_for_values(cluster):
     conf = {**SERIALIZE, "topology.fall.back.on.pickle": False}
 
     run(cluster, chain(Emits(Plain), Sink()), conf)
@@ -220,8 +220,8 @@ def test_values_that_need_pickle_can_be_forbidden(cluster):
     assert noted("a") == []
 
 
-def test_a_value_that_can_be_packed_but_not_unpacked_is_an_error_and_fails_nobody_else(cluster):
-    """At the emit in one process; where it arrives in another one, and there the tuple fails."""
+def test_a_value_that_can_be_packed_but_not_unpacked_fails_its_own_tuple_only(cluster):
+    """In one process the emit raises. Between processes the error comes at the receiver, and the tuple fails."""
     run(cluster, chain(Emits(BreaksOnArrival), Sink()), SERIALIZE)
 
     errors = component(cluster, "spout").errors + component(cluster, "a").errors
@@ -250,7 +250,7 @@ class BreaksOnArrival:
         lambda tup: tup.select("wrod"),
     ],
 )
-def test_an_unknown_field_is_told_with_a_guess(cluster, access):
+def test_an_unknown_field_is_an_error_with_a_suggestion(cluster, access):
     def execute(bolt, tup):
         access(tup)
 
@@ -345,7 +345,7 @@ def test_a_grouping_that_cannot_be_pickled_is_refused_before_anything_runs(clust
     assert noted("calls") == []
 
 
-def test_what_open_and_prepare_create_need_not_be_picklable(cluster):
+def test_objects_made_in_open_and_prepare_need_not_be_picklable(cluster):
     class Opens(Rows):
         def open(self, conf, context, collector):
             super().open(conf, context, collector)
@@ -406,7 +406,7 @@ def test_super_init_is_never_required(cluster):
     assert noted("seen") == ["x"]
 
 
-# Topologies that cannot be.
+# Invalid topologies.
 
 
 @pytest.mark.parametrize("parallelism", [0, -1, 1.5, True, False, 10**9, "2", [2], 2.0, math.nan], ids=shown)
@@ -444,7 +444,7 @@ def test_an_impossible_number_of_tasks_in_a_components_own_configuration_is_refu
         chain(numbers(1), Configured())
 
 
-def test_no_parallelism_is_one_task(cluster):
+def test_a_component_without_parallelism_has_one_task(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(1), None)
     run(cluster, builder.create_topology())
@@ -464,7 +464,7 @@ def test_an_impossible_component_id_is_refused(id_):
 
 @pytest.mark.every_case(OTHER_NAMES)
 @pytest.mark.parametrize("id_", ["with space", "Ünïcode", "a.b/c:d", "_x", "$x", "x" * 300])
-def test_any_other_component_id_is_fine(cluster, id_):
+def test_any_other_component_id_is_accepted(cluster, id_):
     builder = TopologyBuilder()
     builder.set_spout(id_, numbers(1))
     run(cluster, builder.create_topology())
@@ -472,7 +472,7 @@ def test_any_other_component_id_is_fine(cluster, id_):
     assert component(cluster, id_).emitted == 1
 
 
-def test_two_components_of_one_id_are_refused():
+def test_a_second_component_of_an_id_is_refused():
     builder = TopologyBuilder()
     builder.set_spout("same", numbers(1))
     builder.set_bolt("same", Sink()).shuffle_grouping("same")
@@ -482,7 +482,7 @@ def test_two_components_of_one_id_are_refused():
 
 
 @pytest.mark.parametrize("wrong", [None, "spout", 5, Sink(), Rows, Sink], ids=shown)
-def test_what_is_no_spout_is_refused(wrong):
+def test_an_object_that_is_not_a_spout_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", wrong)
 
@@ -532,7 +532,7 @@ def test_a_subscription_to_an_unknown_stream_names_both_ends():
         builder.create_topology()
 
 
-def test_everything_that_is_wrong_is_told_at_once():
+def test_all_errors_are_reported_at_once():
     builder = TopologyBuilder()
     builder.set_spout("one", numbers(1), 0)
     builder.set_spout("__two", numbers(1))
@@ -642,7 +642,7 @@ def test_a_configuration_that_holds_itself_is_refused(cluster):
         cluster.submit_topology("topology", conf, chain(numbers(1)))
 
 
-def test_fractions_of_seconds_and_unknown_keys_are_fine(cluster):
+def test_fractions_of_seconds_and_unknown_keys_are_accepted(cluster):
     conf = {"topology.message.timeout.secs": 0.5, "topology.tick.tuple.freq.secs": 0.1, "my.own": {"a": [1, None]}}
 
     run(cluster, chain(numbers(1)), conf)

@@ -1,4 +1,4 @@
-"""TopologyContext: what a task can ask about itself and the topology around it."""
+"""TopologyContext: what a task can find out about itself and its topology."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.behaviour.probes import Does, Fed, acks, note, noted
 
 
 class Asking(Bolt):
-    """Notes what `question(context)` answers in every task."""
+    """Notes the result of `question(context)` in every task."""
 
     outputs = {"default": ["word", "count"], "late": Stream(["word"], direct=True)}
 
@@ -22,7 +22,7 @@ class Asking(Bolt):
 
 
 def ask(cluster, question, tasks=2, conf=None):
-    """What the tasks of bolt "middle" answer. Tasks: "__acker" 1, "end" 2 to 4, "middle" from 5, "spout" the last."""
+    """Return the answers of bolt "middle". Tasks: "__acker" 1, "end" 2 to 4, "middle" from 5, "spout" last."""
     builder = TopologyBuilder()
     builder.set_spout("spout", Fed(["sentence"]))
     builder.set_bolt("middle", Asking(question), tasks).fields_grouping("spout", "sentence")
@@ -45,7 +45,7 @@ def test_task_ids_are_given_from_one_over_the_sorted_component_ids(cluster):
     assert tasks == {"end": [2, 3, 4], "middle": [5, 6], "spout": [7]}
 
 
-def test_component_ids_are_sorted_and_hide_the_system(cluster):
+def test_component_ids_are_sorted_and_leave_out_the_system(cluster):
     assert ask(cluster, lambda context: context.component_ids, tasks=1) == [["end", "middle", "spout"]]
 
 
@@ -53,7 +53,7 @@ def test_an_unknown_component_has_no_tasks(cluster):
     assert ask(cluster, lambda context: context.component_tasks("nobody"), tasks=1) == [[]]
 
 
-def test_a_task_id_leads_to_its_component(cluster):
+def test_component_id_of_a_task_is_its_component(cluster):
     (answer,) = ask(cluster, lambda context: (context.component_id(6), context.component_id(-1)), tasks=1)
 
     assert answer == ("spout", "__system")
@@ -80,7 +80,7 @@ def test_targets_are_keyed_by_stream(cluster):
     assert answer == {GlobalStreamId("middle", "default"): ["end"], GlobalStreamId("middle", "late"): ["end"]}
 
 
-def test_sources_and_targets_of_others_can_be_asked_for(cluster):
+def test_sources_and_targets_of_other_components_are_known(cluster):
     (answer,) = ask(cluster, lambda context: (set(context.sources("end")), set(context.targets("spout"))), tasks=1)
 
     assert answer[0] == {GlobalStreamId("middle"), GlobalStreamId("middle", "late"), GlobalStreamId("spout")}
@@ -112,7 +112,7 @@ def test_input_fields_are_known(cluster):
     assert ask(cluster, lambda context: context.this_input_fields, tasks=1) == [{"spout": {"default": ["sentence"]}}]
 
 
-def test_the_configuration_is_the_topologys_with_the_components_own_over_it(cluster):
+def test_own_configuration_overrides_that_of_the_topology(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", Fed())
     own = builder.set_bolt("a", Asking(lambda context: dict(context.conf))).shuffle_grouping("spout")
@@ -136,7 +136,7 @@ def test_a_key_that_belongs_to_the_topology_is_ignored_in_a_component_with_a_war
     assert any("topology.message.timeout.secs" in r.getMessage() and "'a'" in r.getMessage() for r in caplog.records)
 
 
-def test_prepare_and_open_are_given_the_same_configuration_as_the_context(cluster):
+def test_prepare_and_open_get_the_configuration_of_the_context(cluster):
     class Compares(Bolt):
         def prepare(self, conf, context, collector):
             note("answers", conf == context.conf)
@@ -155,7 +155,7 @@ def test_prepare_and_open_are_given_the_same_configuration_as_the_context(cluste
     assert noted("answers") == [True, True]
 
 
-def test_the_message_timeout_can_be_asked_for(cluster):
+def test_the_message_timeout_is_known(cluster):
     def timeout(context):
         return context.max_topology_message_timeout()
 
@@ -171,14 +171,14 @@ def test_task_data_belongs_to_one_task(cluster):
     assert {after for before, after in ask(cluster, keep) if before is None} == {5, 6}
 
 
-def test_the_tasks_of_one_process_know_of_each_other(cluster):
+def test_worker_tasks_are_all_tasks_of_the_process(cluster):
     (answer,) = ask(cluster, lambda context: context.this_worker_tasks, tasks=1)
 
     assert 5 in answer
     assert answer == sorted(answer)
 
 
-def test_the_topology_itself_can_be_looked_at(cluster):
+def test_the_topology_itself_is_known(cluster):
     (answer,) = ask(cluster, lambda context: sorted(context.raw_topology.components), tasks=1)
 
     assert answer == ["end", "middle", "spout"]

@@ -1,4 +1,4 @@
-"""Exceptions of every kind from every callback, and what is told of them."""
+"""Exceptions of every kind from every callback, and how they are reported."""
 
 import logging
 import threading
@@ -58,7 +58,7 @@ def test_an_exception_while_building_names_component_and_method(base, method, ki
 
 
 @pytest.mark.parametrize("conf", [["a"], "topology.debug", 5, [("topology.debug", True)]], ids=shown)
-def test_a_component_configuration_that_is_no_mapping_names_the_component(conf):
+def test_a_component_configuration_that_is_not_a_mapping_names_the_component(conf):
     class Wrong(Sink):
         def component_configuration(self):
             return conf
@@ -94,7 +94,7 @@ def test_an_exception_in_open_stops_the_submit_and_names_the_spout(cluster, kind
         cluster.submit_topology("topology", None, chain(Broken([]), Prepares()))
 
     assert isinstance(raised.value.__cause__, kind)
-    assert noted("calls") in (["prepare", "cleanup"], [])  # another process may not have come so far
+    assert noted("calls") in (["prepare", "cleanup"], [])  # the other slot may not have opened its tasks yet
     assert cluster.list_topologies() == []
 
 
@@ -121,7 +121,7 @@ def test_the_name_is_free_after_a_submit_that_failed(cluster):
     assert noted("acked") == [0]
 
 
-def test_an_exception_in_open_at_activation_is_raised_there_and_the_next_attempt_is_fresh(cluster):
+def test_an_exception_in_open_is_raised_by_activate_and_the_next_activate_opens_new_tasks(cluster):
     class OnceBroken(Rows):
         def open(self, conf, context, collector):
             super().open(conf, context, collector)
@@ -199,11 +199,11 @@ def test_an_exception_in_the_start_of_a_worker_hook_stops_the_submit(cluster, ki
     assert cluster.list_topologies() == []
 
 
-# While it runs: reported, and nothing else is hurt.
+# While it runs: an exception is reported, and affects nothing else.
 
 
 @every_kind
-def test_an_exception_in_execute_fails_the_tuple_and_no_other(cluster, kind):
+def test_an_exception_in_execute_fails_only_its_tuple(cluster, kind):
     def execute(bolt, tup):
         if tup[0] == 1:
             raise kind("on purpose")
@@ -218,7 +218,7 @@ def test_an_exception_in_execute_fails_the_tuple_and_no_other(cluster, kind):
 
 
 @every_kind
-def test_an_exception_in_a_basic_bolt_fails_the_tuple_and_no_other(cluster, kind):
+def test_an_exception_in_a_basic_bolt_fails_only_its_tuple(cluster, kind):
     class Broken(BasicBolt):
         def execute(self, tup, collector):
             if tup[0] == 1:
@@ -229,7 +229,7 @@ def test_an_exception_in_a_basic_bolt_fails_the_tuple_and_no_other(cluster, kind
     assert (noted("acked"), noted("failed")) == ([0, 2], [1])
 
 
-def test_a_real_recursion_without_end_fails_the_tuple_and_no_other(cluster):
+def test_an_endless_recursion_fails_only_its_tuple(cluster):
     def recurses(bolt, tup):
         if tup[0] == 0:
             recurses(bolt, tup)
@@ -267,7 +267,7 @@ def test_an_exception_in_next_tuple_is_reported_and_the_spout_is_called_again(cl
 
 @every_kind
 @pytest.mark.parametrize("method", ["ack", "fail"])
-def test_an_exception_in_ack_or_fail_is_reported_and_the_others_are_told(cluster, method, kind):
+def test_an_exception_in_ack_or_fail_is_reported_and_the_next_ones_are_called(cluster, method, kind):
     class Broken(Rows):
         def told(self, message_id):
             note("told", message_id)
@@ -309,7 +309,7 @@ def test_an_exception_in_activate_is_reported_and_the_spout_runs(cluster, kind):
 
 
 @every_kind
-def test_an_exception_in_deactivate_is_reported_and_the_spout_rests(cluster, kind):
+def test_an_exception_in_deactivate_is_reported_and_the_spout_is_not_polled(cluster, kind):
     class Broken(Rows):
         deactivate = Raises(kind)
 
@@ -343,7 +343,7 @@ def test_an_exception_in_close_or_cleanup_is_logged_and_the_others_are_closed(cl
 
 
 def closing(broken_spout, broken_bolt):
-    """The broken ones, and behind each a fine one."""
+    """Build a broken spout and a broken bolt, each followed by a working one."""
     builder = TopologyBuilder()
     builder.set_spout("broken spout", broken_spout)
     builder.set_spout("fine spout", OpensAndCloses([]))
@@ -374,7 +374,7 @@ def test_an_exception_in_a_hook_is_reported_and_the_tuple_goes_on(cluster, kind)
 
 
 @every_kind
-def test_an_exception_in_a_custom_grouping_is_that_of_the_emit(cluster, kind):
+def test_an_exception_in_a_custom_grouping_is_raised_by_the_emit(cluster, kind):
     class Broken(CustomStreamGrouping):
         def prepare(self, context, stream, target_tasks):
             self.targets = target_tasks
@@ -434,7 +434,7 @@ def test_an_exception_in_a_metric_is_reported_and_the_others_are_read(cluster, k
     assert noted("acked") == [0]
 
 
-def test_an_exception_in_a_metrics_consumer_hurts_nobody(cluster):
+def test_an_exception_in_a_metrics_consumer_leaves_other_consumers_alone(cluster):
     class Measured(Sink):
         def prepare(self, conf, context):
             super().prepare(conf, context)
@@ -453,14 +453,14 @@ class Counts(Metric):
         return 1
 
 
-# What is told.
+# What a report contains.
 
 
 def fails_deep_down(value):
     raise KeyError(f"no {value}")
 
 
-def test_an_error_tells_time_task_exception_traceback_and_input(cluster):
+def test_an_error_has_time_task_exception_traceback_and_input(cluster):
     def execute(bolt, tup):
         fails_deep_down(tup[0])
 
@@ -473,7 +473,7 @@ def test_an_error_tells_time_task_exception_traceback_and_input(cluster):
     assert isinstance(error.time, float)
 
 
-def test_of_a_huge_error_the_beginning_and_the_end_are_told(cluster):
+def test_a_huge_error_is_cut_in_the_middle(cluster):
     def execute(bolt, tup):
         raise ValueError(f"first{'x' * 1_000_000}last")
 
@@ -593,7 +593,7 @@ def test_the_last_fifty_errors_are_kept_newest_last(cluster):
     assert [error.exception for error in errors] == [f"ValueError: {number}" for number in range(10, 60)]
 
 
-def test_errors_of_all_tasks_are_told_in_the_order_of_time(cluster):
+def test_errors_of_all_tasks_are_in_the_order_of_time(cluster):
     def execute(bolt, tup):
         raise ValueError(bolt.context.this_task_id)
 
@@ -636,7 +636,7 @@ def test_a_spout_and_a_basic_bolt_can_report_errors(cluster):
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5, ValueError], ids=shown)
-def test_reporting_what_is_no_exception_is_told_and_harmless(cluster, wrong):
+def test_report_error_accepts_objects_that_are_not_exceptions(cluster, wrong):
     def execute(bolt, tup):
         bolt.collector.report_error(wrong)
         bolt.collector.ack(tup)
@@ -647,7 +647,7 @@ def test_reporting_what_is_no_exception_is_told_and_harmless(cluster, wrong):
     assert repr(wrong) in component(cluster, "a").errors[0].exception
 
 
-def test_a_thread_may_report_what_cannot_be_shown(cluster):
+def test_a_thread_may_report_an_exception_that_cannot_be_shown(cluster):
     def execute(bolt, tup):
         thread = threading.Thread(target=bolt.collector.report_error, args=[Unshowable()])
         thread.start()
@@ -676,7 +676,7 @@ def test_report_error_is_throttled(cluster):
     assert len(noted("acked")) == 20
 
 
-def test_a_reported_failed_exception_tells_the_input(cluster):
+def test_a_reported_failed_exception_names_the_input(cluster):
     class Fails(BasicBolt):
         def execute(self, tup, collector):
             raise ReportedFailedException("too dry")
@@ -768,7 +768,7 @@ def test_too_many_restarts_end_the_topology_with_an_error_that_names_component_a
     assert cluster.list_topologies() == []
 
 
-def test_too_many_restarts_by_an_exception_that_cannot_be_shown_end_the_topology_as_others_do(cluster):
+def test_too_many_restarts_by_an_exception_that_cannot_be_shown_end_the_topology(cluster):
     class UnspeakableError(Exception):
         def __str__(self):
             raise RuntimeError("no")
@@ -782,7 +782,7 @@ def test_too_many_restarts_by_an_exception_that_cannot_be_shown_end_the_topology
         handle.await_termination(timeout=30)
 
 
-def test_as_many_restarts_as_allowed_are_made(cluster):
+def test_a_topology_survives_as_many_restarts_as_allowed(cluster):
     def always_raises(bolt, tup):
         raise ValueError("poison")
 
@@ -791,7 +791,7 @@ def test_as_many_restarts_as_allowed_are_made(cluster):
     assert noted("calls").count("open") == 3
 
 
-def test_no_restarts_allowed_means_that_the_first_crash_ends_the_topology(cluster):
+def test_without_allowed_restarts_the_first_crash_ends_the_topology(cluster):
     def always_raises(bolt, tup):
         raise ValueError("poison")
 
@@ -803,7 +803,7 @@ def test_no_restarts_allowed_means_that_the_first_crash_ends_the_topology(cluste
     assert noted("calls").count("open") == 1
 
 
-def test_another_topology_is_not_hurt_by_one_that_ends(cluster):
+def test_a_topology_that_ends_leaves_other_topologies_alone(cluster):
     def always_raises(bolt, tup):
         raise ValueError("poison")
 

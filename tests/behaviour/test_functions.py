@@ -65,20 +65,20 @@ class Callable:
         collector.emit(["called"])
 
 
-def test_an_object_that_can_be_called_is_as_good_as_a_function(cluster):
+def test_a_callable_object_becomes_a_bolt(cluster):
     run(cluster, chain(numbers(1), LambdaBolt(Callable(), ["value"]), Sink()))
 
     assert noted("b") == [["called"]]
 
 
-def test_a_built_in_function_is_as_good(cluster):
+def test_a_built_in_function_becomes_a_bolt(cluster):
     run(cluster, chain(numbers(1), LambdaBolt(repr)))
 
     assert noted("acked") == [0]
 
 
 @pytest.mark.parametrize("function", [lambda: None, lambda a, b, c: None])
-def test_a_function_that_takes_something_else_is_refused(function):
+def test_a_function_of_other_arguments_is_refused(function):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(1))
     builder.set_bolt("the bolt", function).shuffle_grouping("spout")
@@ -87,7 +87,7 @@ def test_a_function_that_takes_something_else_is_refused(function):
         builder.create_topology()
 
 
-def test_a_function_may_keep_what_it_was_made_with(cluster):
+def test_a_closure_keeps_its_variables(cluster):
     prefix = "hello "
 
     run(cluster, chain(numbers(1), LambdaBolt(lambda tup: note("seen", prefix + str(tup[0])))))
@@ -131,7 +131,7 @@ with LocalCluster(simulated_time=True) as cluster:
 """
 
 
-def test_components_defined_in_the_main_module_and_inside_a_function_run():
+def test_components_defined_in_the_main_module_or_a_function_run():
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
     assert done.stderr == ""

@@ -24,7 +24,7 @@ def tasks_of(component_id):
 
 
 def one_bolt(spout, parallelism, subscribe, spouts=1):
-    """A spout "spout" and a `Sink` "a" of `parallelism`, subscribed by `subscribe(declarer)`."""
+    """Build a spout "spout" and a `Sink` "a" of `parallelism`, subscribed by `subscribe(declarer)`."""
     builder = TopologyBuilder()
     builder.set_spout("spout", spout, spouts)
     subscribe(builder.set_bolt("a", Sink(), parallelism))
@@ -35,7 +35,7 @@ def rows(*values):
     return Rows([[value] for value in values])
 
 
-# Shuffle and its kin.
+# Groupings that ignore the values.
 
 
 @pytest.mark.parametrize("grouping", ["shuffle_grouping", "local_or_shuffle_grouping"])
@@ -87,7 +87,7 @@ def test_equal_keys_go_to_one_task(cluster):
     assert len(tasks_of("a")) > 1
 
 
-def test_keys_go_to_one_task_whoever_emits_them(cluster):
+def test_a_key_goes_to_one_task_from_every_source(cluster):
     builder = TopologyBuilder()
     builder.set_spout("left", Rows([[key, 1] for key in range(50)], ["key", "other"]), 2)
     builder.set_spout("right", Rows([["x", key] for key in range(50)], ["other", "id"]))
@@ -105,7 +105,7 @@ def notes_key_and_task(bolt, tup):
     bolt.collector.ack(tup)
 
 
-def test_all_grouping_fields_together_are_the_key(cluster):
+def test_all_fields_of_a_grouping_make_the_key(cluster):
     pairs = [[x, y] for x in range(6) for y in range(6)] * 2
     topology = one_bolt(Rows(pairs, ["x", "y"]), 7, lambda bolt: bolt.fields_grouping("spout", Fields("y", "x")))
 
@@ -165,7 +165,7 @@ def test_any_mixture_of_values_can_be_a_key(cluster):
 
 
 @pytest.mark.parametrize("grouping", ["fields_grouping", "partial_key_grouping"])
-def test_a_key_that_is_no_value_is_an_error_at_the_emit(cluster, grouping):
+def test_a_key_that_cannot_be_hashed_is_an_error_at_the_emit(cluster, grouping):
     def emit(spout):
         attempt("emit", lambda: spout.collector.emit([object()], message_id=1))
         spout.collector.emit(["good"], message_id=2)
@@ -219,7 +219,7 @@ def test_partial_key_grouping_without_fields_takes_the_first_value(cluster):
     assert len(tasks_of("a")) == 2
 
 
-def test_one_task_takes_every_key(cluster):
+def test_a_bolt_of_one_task_gets_every_key(cluster):
     run(cluster, one_bolt(rows("a", "b"), 1, lambda bolt: bolt.fields_grouping("spout", "value")))
 
     assert noted("a") == [["a"], ["b"]]
@@ -258,7 +258,7 @@ def test_subscriptions_to_two_streams_of_a_component_are_both_kept(cluster):
     assert sorted(noted("a")) == [["x"], ["y"]]
 
 
-def test_an_emit_tells_the_tasks_of_all_subscribers(cluster):
+def test_an_emit_returns_the_tasks_of_all_subscribers(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", Starts(lambda spout: note("tasks", spout.collector.emit(["x"]))))
     builder.set_bolt("a", Sink(), 2).all_grouping("spout")
@@ -269,11 +269,11 @@ def test_an_emit_tells_the_tasks_of_all_subscribers(cluster):
     assert sorted(noted("tasks")[0]) == [2, 3, 4]
 
 
-# The user's own.
+# Custom groupings.
 
 
 class ByParity(CustomStreamGrouping):
-    """Even numbers to the first task, odd ones to the second, numbers above 9 to nobody, negative ones to everybody."""
+    """Sends even numbers to the first task, odd ones to the second, those above 9 to no task, negative ones to all."""
 
     def __init__(self, topic):
         self.topic = topic
@@ -328,7 +328,7 @@ def test_each_task_that_emits_has_a_custom_grouping_of_its_own(cluster):
 
 
 @pytest.mark.parametrize("chosen", [[99], [0], ["2"], None, 2, [[2]], [None]], ids=shown)
-def test_a_custom_grouping_that_chooses_what_is_no_target_is_an_emit_error(cluster, chosen):
+def test_a_custom_grouping_that_chooses_another_task_than_a_target_is_an_emit_error(cluster, chosen):
     class Wrong(CustomStreamGrouping):
         def choose_tasks(self, task_id, values):
             return chosen
@@ -361,7 +361,7 @@ def test_a_bad_choice_at_a_bolt_fails_its_tuple(cluster):
 # Declaring them.
 
 
-def test_a_stream_may_stand_before_the_fields_or_after_them(cluster):
+def test_fields_grouping_takes_stream_and_fields_in_either_order(cluster):
     spout = Starts(lambda spout: None, {"s": ["x"]})
     builder = TopologyBuilder()
     builder.set_spout("spout", spout)
@@ -397,7 +397,7 @@ def test_a_grouping_field_must_exist_in_the_subscribed_stream(grouping):
         one_bolt(spout, 1, lambda bolt: getattr(bolt, grouping)("spout", "count"))
 
 
-def test_an_object_that_is_no_grouping_is_refused_when_the_topology_is_created():
+def test_an_object_that_is_not_a_grouping_is_refused_when_the_topology_is_created():
     for wrong in (object(), ByParity, "shuffle"):
         with pytest.raises(InvalidTopologyError, match="'a'"):
             one_bolt(numbers(1), 1, lambda bolt, wrong=wrong: bolt.custom_grouping("spout", wrong))
@@ -405,7 +405,7 @@ def test_an_object_that_is_no_grouping_is_refused_when_the_topology_is_created()
             one_bolt(numbers(1), 1, lambda bolt, wrong=wrong: bolt.grouping(GlobalStreamId("spout"), wrong))
 
 
-def test_fields_grouping_by_no_fields_is_a_global_grouping(cluster):
+def test_fields_grouping_without_fields_is_a_global_grouping(cluster):
     run(cluster, one_bolt(numbers(4), 3, lambda bolt: bolt.fields_grouping("spout", Fields())))
 
     assert list(tasks_of("a")) == [2]

@@ -17,7 +17,7 @@ from tests.ids import shown
 
 
 class Notes(TaskHook):
-    """Notes every call with what it is told."""
+    """Notes every call with its arguments."""
 
     def prepare(self, conf, context):
         note("hook", ("prepare", context.this_component_id, conf["topology.name"]))
@@ -63,7 +63,7 @@ def calls(name):
 # Tasks of a chain: "__acker" 1, "a" 2, "b" 3, "spout" the last.
 
 
-def test_the_hook_of_a_spout_is_told_of_emits_and_acks(cluster):
+def test_the_hook_of_a_spout_gets_emits_and_acks(cluster):
     run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(acks)))
 
     *before, ack = noted("hook")
@@ -72,14 +72,14 @@ def test_the_hook_of_a_spout_is_told_of_emits_and_acks(cluster):
     assert ack[3] >= 0
 
 
-def test_the_hook_of_a_spout_is_told_of_fails(cluster):
+def test_the_hook_of_a_spout_gets_fails(cluster):
     run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(fails)))
 
     assert [call[:3] for call in calls("spout_fail")] == [("spout_fail", 3, "id")]
     assert calls("spout_ack") == []
 
 
-def test_the_hook_of_a_spout_is_told_of_timeouts(cluster):
+def test_the_hook_of_a_spout_gets_timeouts_as_fails(cluster):
     run(cluster, chain(HookedSpout([["x"]], ids=["id"]), Does(holds)), {"topology.message.timeout.secs": 1})
     advance(cluster, 2)
 
@@ -88,7 +88,7 @@ def test_the_hook_of_a_spout_is_told_of_timeouts(cluster):
     assert fail[3] >= 1000
 
 
-def test_the_hook_of_a_bolt_is_told_of_executes_emits_and_acks(cluster):
+def test_the_hook_of_a_bolt_gets_executes_emits_and_acks(cluster):
     def emits_and_acks(bolt, tup):
         bolt.collector.emit([tup[0] + 1], anchors=tup)
         bolt.collector.ack(tup)
@@ -101,13 +101,13 @@ def test_the_hook_of_a_bolt_is_told_of_executes_emits_and_acks(cluster):
     assert execute[3] >= 0
 
 
-def test_the_hook_of_a_bolt_is_told_of_fails(cluster):
+def test_the_hook_of_a_bolt_gets_fails(cluster):
     run(cluster, chain(numbers(1), Hooked(fails)))
 
     assert calls("bolt_fail") == [("bolt_fail", [0], 2)]
 
 
-def test_the_hook_of_a_bolt_is_told_of_the_fail_of_an_exception(cluster):
+def test_the_hook_of_a_bolt_gets_the_fail_of_an_exception(cluster):
     def execute(bolt, tup):
         raise FailedException
 
@@ -116,7 +116,7 @@ def test_the_hook_of_a_bolt_is_told_of_the_fail_of_an_exception(cluster):
     assert len(calls("bolt_fail")) == len(calls("bolt_execute")) == 1
 
 
-def test_hooks_are_told_of_user_streams_only(cluster):
+def test_hooks_get_tuples_of_user_streams_only(cluster):
     def acks_all(bolt, tup):
         bolt.collector.ack(tup)
         note("executed", is_tick(tup))
@@ -128,7 +128,7 @@ def test_hooks_are_told_of_user_streams_only(cluster):
     assert len(calls("bolt_execute")) == len(calls("bolt_ack")) == 1
 
 
-def test_a_direct_emit_is_told_with_its_task(cluster):
+def test_the_hook_gets_a_direct_emit_with_its_task(cluster):
     def emits_directly(bolt, tup):
         bolt.collector.emit_direct(3, ["direct"])
 
@@ -141,14 +141,14 @@ def test_a_direct_emit_is_told_with_its_task(cluster):
     assert calls("emit") == [("emit", ["direct"], "default", 2, [3])]
 
 
-def test_an_emit_without_subscribers_is_told_too(cluster):
+def test_the_hook_gets_an_emit_without_subscribers(cluster):
     run(cluster, chain(HookedSpout([["x"]])))
 
     assert calls("emit") == [("emit", ["x"], "default", 2, [])]
     assert len(calls("spout_ack")) == 1
 
 
-def test_a_refused_second_ack_is_not_told(cluster):
+def test_the_hook_does_not_get_an_ignored_second_ack(cluster):
     def acks_twice(bolt, tup):
         bolt.collector.ack(tup)
         bolt.collector.ack(tup)
@@ -179,7 +179,7 @@ def test_each_task_has_hooks_of_its_own(cluster):
     assert len(calls("bolt_ack")) == 4
 
 
-def test_several_hooks_are_told_in_the_order_they_were_added(cluster):
+def test_several_hooks_are_called_in_the_order_they_were_added(cluster):
     class Named(TaskHook):
         def __init__(self, name):
             self.name = name
@@ -214,14 +214,14 @@ def test_a_hook_that_cannot_be_loaded_stops_the_submit(cluster, name):
         cluster.submit_topology("topology", {"topology.auto.task.hooks": [name]}, chain(numbers(1)))
 
 
-def test_without_ackers_the_hook_of_a_spout_is_told_of_acks(cluster):
+def test_without_ackers_the_hook_of_a_spout_gets_acks(cluster):
     run(cluster, chain(HookedSpout([["x"]]), Hooked(acks)), {"topology.acker.executors": 0})
 
     assert len(calls("emit")) == len(calls("spout_ack")) == len(calls("bolt_execute")) == 1
     assert calls("bolt_ack") == []
 
 
-def test_a_hook_added_late_is_told_from_then_on(cluster):
+def test_a_hook_added_late_gets_later_events(cluster):
     def adds_a_hook(bolt, tup):
         if tup[0] == 1:
             bolt.context.add_task_hook(Notes())
@@ -275,7 +275,7 @@ def test_a_worker_hook_that_raises_at_the_end_is_logged(cluster, caplog):
 
 
 @pytest.mark.parametrize("wrong", [None, "hook", NotesWorker], ids=shown)
-def test_what_is_no_worker_hook_is_refused(wrong):
+def test_an_object_that_is_not_a_worker_hook_is_refused(wrong):
     builder = TopologyBuilder()
     builder.set_spout("spout", Fed())
     builder.add_worker_hook(wrong)

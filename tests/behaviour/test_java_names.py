@@ -1,4 +1,4 @@
-"""Programs ported from Java letter by letter: components defined and called by Java's names."""
+"""Programs ported from Java without new names: components are defined and called by Java's names."""
 
 import pytest
 
@@ -90,14 +90,14 @@ def test_a_ported_topology_runs(cluster):
     assert cluster.listTopologies() == []
 
 
-def test_storms_names_of_the_base_classes_are_ours():
+def test_storms_names_of_the_base_classes_exist():
     assert BaseRichSpout is IRichSpout is Spout
     assert issubclass(IBasicBolt, IRichBolt)
     assert BaseBasicBolt is IBasicBolt
     assert BaseRichBolt is IRichBolt
 
 
-def test_a_components_own_configuration_under_javas_name_is_heeded(cluster):
+def test_a_components_own_configuration_under_javas_name_is_used(cluster):
     run(cluster, chain(JavaSpout(), Does(lambda bolt, tup: None)))
 
     assert component(cluster, "spout").emitted == 1
@@ -110,7 +110,7 @@ def test_both_spellings_call_the_same_method():
     assert spout.component_configuration() == spout.getComponentConfiguration() == {"topology.max.spout.pending": 1}
 
 
-# Overriding across spellings: the definition nearest to the class wins.
+# Overriding across spellings: the definition that is first in the class's method resolution order is used.
 
 
 class PythonBase(Spout):
@@ -175,14 +175,14 @@ def test_a_class_that_overrides_nothing_keeps_what_it_inherits():
 
 @pytest.mark.parametrize("name", ["next_tuple", "nextTuple"])
 @pytest.mark.parametrize("base", [PythonBase, JavaBase])
-def test_a_mixin_before_the_base_wins_under_either_name(name, base):
+def test_a_mixin_before_the_base_overrides_it_under_either_name(name, base):
     mixin = type("Mixin", (), {name: lambda self: note("calls", "mixin")})
     mixed = type("Mixed", (mixin, base), {})
 
     assert polls(mixed()) == ["mixin", "mixin"]
 
 
-def test_a_mixin_after_the_base_does_not_win():
+def test_a_mixin_after_the_base_is_overridden():
     class Mixin:
         def nextTuple(self):
             note("calls", "mixin")
@@ -193,7 +193,7 @@ def test_a_mixin_after_the_base_does_not_win():
     assert polls(Mixed()) == ["python base", "python base"]
 
 
-def test_a_mixin_may_call_on_to_the_base():
+def test_a_mixin_may_call_super():
     class Mixin:
         def nextTuple(self):
             note("calls", "mixin")
@@ -230,7 +230,7 @@ def test_a_bolt_may_declare_by_either_name(cluster):
     assert set(topology.components["a"].outputs) == {"default", "extra"}
 
 
-# What components are given.
+# Objects that components receive.
 
 
 def test_a_tuple_answers_to_javas_names(cluster):

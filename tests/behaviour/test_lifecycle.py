@@ -1,4 +1,4 @@
-"""The life of a topology: submit, activate, deactivate, rebalance, kill; and what a cluster tells of it."""
+"""The life of a topology: submit, activate, deactivate, rebalance, kill; and what a cluster reports about it."""
 
 import logging
 import math
@@ -26,7 +26,7 @@ from pystorm_spark import (
 )
 from tests.behaviour.engine import (
     ENGINES,
-    NEVER_AT_REST,
+    NEVER_IDLE,
     OTHER_NAMES,
     OTHER_ORDERS,
     STANDING_TIME,
@@ -99,7 +99,7 @@ def test_an_invalid_name_is_refused(cluster, name):
 
 @pytest.mark.every_case(OTHER_NAMES)
 @pytest.mark.parametrize("name", ["word-count", "word count", "Wörter", "日本", "a" * 200, "-", "_x", "__x", "\n"])
-def test_any_other_name_is_fine(cluster, name):
+def test_any_other_name_is_accepted(cluster, name):
     run(cluster, chain(numbers(1)), name=name)
 
     assert [info.name for info in cluster.list_topologies()] == [name]
@@ -112,7 +112,7 @@ def test_an_unknown_name_is_not_alive(cluster, call, name):
         getattr(cluster, call)(name)
 
 
-def test_a_misspelt_name_is_met_with_a_guess(cluster):
+def test_a_misspelt_name_is_an_error_with_a_suggestion(cluster):
     run(cluster, chain(numbers(1)), name="word-count")
 
     with pytest.raises(NotAliveError, match="did you mean 'word-count'"):
@@ -134,7 +134,7 @@ def test_an_object_that_is_not_a_topology_is_refused(cluster, wrong):
 
 
 @pytest.mark.parametrize("conf", ["text", 5, ["topology.debug"], [("topology.debug", True)]], ids=shown)
-def test_what_is_no_configuration_is_refused(cluster, conf):
+def test_an_object_that_is_not_a_configuration_is_refused(cluster, conf):
     with pytest.raises(InvalidConfigError, match="conf"):
         cluster.submit_topology("topology", conf, chain(numbers(1)))
 
@@ -149,7 +149,7 @@ def test_killing_closes_spouts_and_cleans_up_bolts_once(cluster):
     assert sorted(noted("calls")) == ["activate", "cleanup", "close", "deactivate", "open", "prepare"]
 
 
-def test_leaving_the_cluster_kills_what_runs(cluster):
+def test_leaving_the_cluster_kills_running_topologies(cluster):
     run(cluster, chain(Living([]), LivingBolt()), name="one")
     run(cluster, chain(Living([]), LivingBolt()), name="two")
     cluster.shutdown()
@@ -158,7 +158,7 @@ def test_leaving_the_cluster_kills_what_runs(cluster):
     assert cluster.list_topologies() == []
 
 
-def test_leaving_after_a_kill_closes_nothing_again(cluster):
+def test_leaving_the_cluster_after_a_kill_closes_each_component_once(cluster):
     run(cluster, chain(Living([]), LivingBolt()))
     cluster.kill_topology("topology")
     cluster.shutdown()
@@ -177,7 +177,7 @@ def test_every_task_is_closed(cluster):
     assert (noted("calls").count("close"), noted("calls").count("cleanup")) == (2, 3)
 
 
-def test_a_kill_that_waits_lets_what_is_in_flight_finish(cluster):
+def test_a_kill_that_waits_lets_tuples_in_flight_finish(cluster):
     def acks_on_tick(bolt, tup):
         if is_tick(tup):
             for held in bolt.held:
@@ -219,7 +219,7 @@ def test_a_kill_does_not_wait_for_tuples_unless_told(cluster):
 # Several at once.
 
 
-def test_topologies_do_not_see_each_other(cluster):
+def test_topologies_do_not_affect_each_other(cluster):
     cluster.submit_topology("one", None, chain(Rows([["1"]]), Sink()))
     cluster.submit_topology("two", None, chain(Rows([["2"]]), Does(holds)))
     run_until_idle(cluster)
@@ -251,11 +251,11 @@ def test_deactivating_one_topology_leaves_the_others_active(cluster):
     assert (cluster.topology_info("one").status, cluster.topology_info("two").status) == ("INACTIVE", "ACTIVE")
 
 
-# What is told.
+# What a cluster reports.
 
 
 class Splits(BasicBolt):
-    """Two words of each sentence; a sentence "bad" fails."""
+    """Emits two words for each sentence; a sentence "bad" fails."""
 
     outputs = ("word",)
 
@@ -310,7 +310,7 @@ def test_counts_are_of_user_streams_only(cluster):
     assert set(cluster.topology_info("topology").components) == {"spout", "a", "b"}
 
 
-def test_a_topology_tells_of_itself(cluster):
+def test_a_topology_info_describes_the_topology(cluster):
     conf = {"topology.message.timeout.secs": 7, "my.own": [1, {"x": None}]}
     handle = run(cluster, chain(numbers(1), Does(holds)), conf)
     advance(cluster, 1)
@@ -324,7 +324,7 @@ def test_a_topology_tells_of_itself(cluster):
     assert info.conf["topology.name"] == "topology"
 
 
-def test_the_configuration_is_taken_at_submit(cluster):
+def test_later_changes_of_the_configuration_do_not_affect_the_topology(cluster):
     conf = {"my.own": [1]}
     run(cluster, chain(numbers(1)), conf)
     conf["my.own"].append(2)
@@ -351,7 +351,7 @@ def test_a_status_once_taken_does_not_change(cluster):
     assert cluster.topology_info("topology").components["a"].executed == 1
 
 
-def test_the_id_begins_with_the_name_and_is_that_of_the_context(cluster):
+def test_the_id_begins_with_the_name_and_equals_that_of_the_context(cluster):
     class Asks(Sink):
         def prepare(self, conf, context):
             note("id", context.storm_id)
@@ -363,7 +363,7 @@ def test_the_id_begins_with_the_name_and_is_that_of_the_context(cluster):
     assert handle.name == "topology"
 
 
-def test_awaiting_the_end_tells_whether_it_came(cluster):
+def test_await_termination_returns_whether_the_topology_has_ended(cluster):
     handle = run(cluster, chain(numbers(1)))
     assert handle.await_termination(timeout=0) is False
     cluster.kill_topology("topology")
@@ -375,7 +375,7 @@ def test_awaiting_the_end_tells_whether_it_came(cluster):
 # Rebalance.
 
 
-def test_a_rebalance_starts_all_tasks_anew(cluster):
+def test_a_rebalance_starts_new_instances_of_all_tasks(cluster):
     run(cluster, chain(Living([["a"]]), LivingBolt()))
     cluster.rebalance("topology", num_workers=2)
     run_until_idle(cluster)
@@ -410,7 +410,7 @@ def test_a_rebalance_keeps_errors_and_id_and_conf(cluster):
 
 
 @pytest.mark.local_only(STANDING_TIME)
-def test_a_rebalance_loses_what_is_pending_without_ack_or_fail(cluster):
+def test_a_rebalance_loses_pending_tuples_without_ack_or_fail(cluster):
     run(cluster, chain(numbers(2), Does(holds)))
     cluster.rebalance("topology")
 
@@ -418,7 +418,7 @@ def test_a_rebalance_loses_what_is_pending_without_ack_or_fail(cluster):
     assert noted("acked") == noted("failed") == []
 
 
-def test_a_rebalance_that_waits_lets_what_is_in_flight_finish(cluster):
+def test_a_rebalance_that_waits_lets_tuples_in_flight_finish(cluster):
     def acks_on_tick(bolt, tup):
         if is_tick(tup):
             for held in bolt.held:
@@ -485,7 +485,7 @@ def test_a_rebalance_after_which_a_task_cannot_open_ends_the_topology(cluster):
 
 @pytest.mark.parametrize("call", ["rebalance", "kill_topology"])
 @pytest.mark.parametrize("wait_secs", ["1", None, -1, True, math.nan, math.inf, 1e12], ids=shown)
-def test_what_is_no_time_to_wait_for_is_refused_and_changes_nothing(cluster, call, wait_secs):
+def test_an_invalid_time_to_wait_is_refused_and_changes_nothing(cluster, call, wait_secs):
     run(cluster, chain(Living([]), Sink()))
 
     with pytest.raises(InvalidConfigError, match="wait_secs must be a number of seconds, 0 or more, got"):
@@ -506,7 +506,7 @@ def live(engine, request):
 
 @pytest.fixture
 def beside():
-    """Makes a call in another thread; its result, which may be what it raises, comes later."""
+    """Makes a call in another thread; returns a future of its result or exception."""
     with ThreadPoolExecutor() as pool:
         yield pool.submit
 
@@ -589,14 +589,14 @@ def test_a_kill_that_is_interrupted_while_it_waits_ends_the_topology_at_once(liv
 
 
 class OpensSlowly(Living):
-    """Waits in `open` until there is a note that it may go on."""
+    """Waits in `open` until the test notes something under "gate"."""
 
     def open(self, conf, context, collector):
         super().open(conf, context, collector)
         wait_until(lambda: noted("gate"))
 
 
-def test_a_shutdown_waits_for_a_submit_that_is_under_way_and_leaves_nothing_of_it(live, beside):
+def test_a_shutdown_waits_for_a_submit_in_progress_and_kills_its_topology(live, beside):
     submit = beside(live.submit_topology, "topology", None, chain(OpensSlowly([]), Sink()))
     wait_until(lambda: noted("calls"))
     shutdown = beside(live.shutdown)
@@ -612,7 +612,7 @@ def test_a_shutdown_waits_for_a_submit_that_is_under_way_and_leaves_nothing_of_i
 
 
 def is_shut(cluster):
-    """Whether a topology is refused because of a shutdown, and not because it has the name of another one."""
+    """Whether the cluster refuses a topology because of a shutdown, not because the name is taken."""
     with pytest.raises(StormError) as raised:
         cluster.submit_topology("topology", None, chain(numbers(0)))
     return not isinstance(raised.value, AlreadyAliveError)
@@ -651,8 +651,8 @@ def test_time_moves_forward_only_and_by_a_number_of_seconds(secs):
         cluster.advance_time(secs)
 
 
-@pytest.mark.local_only(NEVER_AT_REST)
-def test_time_goes_on_in_a_topology_whose_tuples_go_round_for_ever(cluster):
+@pytest.mark.local_only(NEVER_IDLE)
+def test_time_goes_on_in_a_topology_whose_tuples_circulate_forever(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(1))
     builder.set_bolt("there", Does(goes_round, ["value"])).shuffle_grouping("spout").shuffle_grouping("back")
@@ -728,7 +728,7 @@ def test_leaving_the_cluster_leaves_no_thread_behind(all_seen):
     assert noted("calls").count("close") == noted("calls").count("cleanup") == 1
 
 
-def test_an_exception_inside_the_with_block_still_ends_everything():
+def test_an_exception_inside_the_with_block_kills_the_topology():
     before = set(threading.enumerate())
     with pytest.raises(RuntimeError), LocalCluster() as cluster:
         cluster.submit_topology("topology", None, chain(Living([]), LivingBolt()))
@@ -773,7 +773,7 @@ def test_killing_from_another_thread_ends_the_wait():
         killer.join()
 
 
-def test_a_topology_that_dies_by_itself_raises_what_ended_it():
+def test_await_termination_raises_the_error_that_ended_the_topology():
     conf = {"topology.bolt.on.error": "restart", "topology.slot.max.restarts": 1}
     with LocalCluster() as cluster:
         handle = cluster.submit_topology("topology", conf, chain(Rows([["apple"]]), AlwaysRaises()))
@@ -783,7 +783,7 @@ def test_a_topology_that_dies_by_itself_raises_what_ended_it():
             cluster.kill_topology("topology")
 
 
-def test_a_deactivated_topology_rests_in_real_time(all_seen):
+def test_a_deactivated_topology_is_idle_in_real_time(all_seen):
     with LocalCluster() as cluster:
         cluster.submit_topology("topology", None, chain(Fed(), Signals()), active=False)
         feed("spout", ["last"], 1)
@@ -792,8 +792,8 @@ def test_a_deactivated_topology_rests_in_real_time(all_seen):
         assert all_seen.wait(10)
 
 
-def test_the_status_can_be_asked_for_while_the_topology_works(all_seen):
-    """From many threads at once: none of them may trip over what the topology's own thread is doing."""
+def test_the_status_can_be_read_while_the_topology_works(all_seen):
+    """From many threads at once, while the topology's own thread changes the counts."""
     problems = []
 
     def ask(cluster):
@@ -801,7 +801,7 @@ def test_the_status_can_be_asked_for_while_the_topology_works(all_seen):
             while not all_seen.is_set():
                 cluster.topology_info("topology")
                 cluster.list_topologies()
-        except BaseException as exc:  # told by the assert below
+        except BaseException as exc:  # the assertion below reports it
             problems.append(exc)
 
     with LocalCluster() as cluster:
@@ -817,7 +817,7 @@ def test_the_status_can_be_asked_for_while_the_topology_works(all_seen):
     assert problems == []
 
 
-def test_two_clusters_in_one_process_do_not_see_each_other(all_seen):
+def test_two_clusters_in_one_process_do_not_affect_each_other(all_seen):
     with LocalCluster() as one, LocalCluster(simulated_time=True) as two:
         one.submit_topology("topology", None, chain(Rows([["last"]]), Signals()))
         two.submit_topology("topology", None, chain(Rows([["x"]]), Sink()))

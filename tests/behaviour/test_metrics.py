@@ -1,4 +1,4 @@
-"""Metrics: registered in `open` and `prepare`, read once per bucket, handed to the consumers."""
+"""Metrics: registered in `open` and `prepare`, read once per bucket, sent to the consumers."""
 
 import logging
 from collections import Counter
@@ -34,7 +34,7 @@ from tests.ids import shown
 
 
 class Consumer(MetricsConsumer):
-    """Notes everything that it is told."""
+    """Notes all points that it receives."""
 
     def prepare(self, conf, argument, context, report_error):
         self.argument = argument
@@ -105,19 +105,19 @@ KINDS = {
 
 @pytest.mark.local_only(STANDING_TIME)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_metric_is_read_and_started_anew_at_each_bucket(cluster, kind):
+def test_every_kind_of_metric_is_read_and_reset_at_the_end_of_a_bucket(cluster, kind):
     metric, update, expected = KINDS[kind]
 
     run(cluster, chain(Rows([[2], [3], [4]]), Measured(metric, update)), consumed())
     advance(cluster, 2)
 
     told = points()
-    # A counter per name may go on telling of names that have counted before.
+    # A counter per name may also give names of earlier buckets.
     assert told[: len(expected)] == expected
     assert component(cluster, "a").errors == []
 
 
-def test_a_histogram_tells_how_its_values_are_spread(cluster):
+def test_a_histogram_gives_the_percentiles_of_its_values(cluster):
     metric = HistogramMetric()
 
     run(cluster, chain(Rows([[value] for value in range(1, 101)]), Measured(metric, update_it)), consumed())
@@ -195,7 +195,7 @@ def test_buckets_of_different_lengths_each_keep_their_own_time(cluster):
     assert times == {3: [3, 6, 9, 12, 15, 18, 21, 24, 27, 30], 10: [10, 20, 30]}
 
 
-def test_metrics_of_one_bucket_are_told_together(cluster):
+def test_metrics_of_one_bucket_arrive_together(cluster):
     class Two(Sink):
         def prepare(self, conf, context):
             super().prepare(conf, context)
@@ -218,7 +218,7 @@ def test_a_bucket_without_a_length_has_the_configured_one(cluster):
 
 
 @pytest.mark.local_only(LONG_TIME)
-def test_a_metric_that_has_nothing_to_tell_is_left_out(cluster):
+def test_a_metric_without_a_value_is_left_out(cluster):
     run(cluster, chain(numbers(0), Measured(MeanMetric(), update_it)), consumed())
     advance(cluster, 30)
 
@@ -228,7 +228,7 @@ def test_a_metric_that_has_nothing_to_tell_is_left_out(cluster):
 # Tasks and consumers.
 
 
-def test_every_task_tells_of_its_own_metrics(cluster):
+def test_every_task_has_metrics_of_its_own(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", numbers(6))
     builder.set_bolt("a", Measured(CountMetric(), count), 3).all_grouping("spout")
@@ -257,7 +257,7 @@ def test_a_spout_may_have_metrics(cluster):
     assert sum(points("emitted")) == 2
 
 
-def test_every_consumer_is_told(cluster):
+def test_every_consumer_gets_all_points(cluster):
     conf = Config()
     conf.register_metrics_consumer(Consumer, "first")
     conf.register_metrics_consumer(Consumer, {"name": "second"}, 1)
@@ -378,12 +378,12 @@ def test_a_name_can_be_registered_in_every_task(cluster):
     [(object(), 1), (None, 1), (CountMetric, 1), (CountMetric(), 0), (CountMetric(), -1), (CountMetric(), "10")],
     ids=shown,
 )
-def test_a_metric_or_a_bucket_that_cannot_be_is_refused(cluster, metric, secs):
+def test_an_invalid_metric_or_bucket_is_refused(cluster, metric, secs):
     with pytest.raises(StormError, match=r"'a'.*'metric'"):
         cluster.submit_topology("topology", None, chain(numbers(1), Measured(metric, count, secs)))
 
 
-def test_a_registered_metric_can_be_asked_for_by_name(cluster):
+def test_a_registered_metric_is_found_by_name(cluster):
     class Asks(Sink):
         def prepare(self, conf, context):
             super().prepare(conf, context)
@@ -395,7 +395,7 @@ def test_a_registered_metric_can_be_asked_for_by_name(cluster):
     assert noted("found") == [(True, None)]
 
 
-def test_any_object_that_can_be_read_is_a_metric(cluster):
+def test_any_object_with_get_value_and_reset_is_a_metric(cluster):
     class Reads:
         def get_value_and_reset(self):
             return "read"
@@ -406,7 +406,7 @@ def test_any_object_that_can_be_read_is_a_metric(cluster):
     assert points()[0] == "read"
 
 
-def test_a_metric_without_a_value_names_what_is_missing():
+def test_a_metric_without_get_value_and_reset_is_an_error_that_names_it():
     with pytest.raises(NotImplementedError, match="get_value_and_reset"):
         Metric().get_value_and_reset()
 
@@ -419,7 +419,7 @@ class Largest(Combiner):
         return max(one, other)
 
 
-def test_a_combiner_is_made_a_metric():
+def test_a_combiner_becomes_a_metric():
     metric = CombinedMetric(Largest())
     for value in (3, 7, 5):
         metric.update(value)
@@ -427,7 +427,7 @@ def test_a_combiner_is_made_a_metric():
 
 
 @pytest.mark.local_only(STANDING_TIME)
-def test_what_the_engine_counts_is_told_to_consumers_under_storms_names(cluster):
+def test_counts_of_the_engine_have_storms_names(cluster):
     conf = Config()
     conf.register_metrics_consumer(Consumer)
     conf["topology.builtin.metrics.bucket.size.secs"] = 10

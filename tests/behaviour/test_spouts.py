@@ -5,7 +5,7 @@ import pytest
 from pystorm_spark import LambdaSpout, Spout, TopologyBuilder, is_tick
 from tests.behaviour.engine import (
     LONG_TIME,
-    NEVER_AT_REST,
+    NEVER_IDLE,
     OTHER_FRAMES,
     STANDING_TIME,
     advance,
@@ -69,21 +69,21 @@ class Lifecycle(Spout):
 
 
 def distinct(calls):
-    """`calls` without the repeats that follow one another."""
+    """Return `calls` without consecutive repeats."""
     return [call for before, call in zip([None, *calls], calls, strict=False) if call != before]
 
 
 # How many may be pending.
 
 
-def test_max_spout_pending_bounds_the_open_roots(cluster):
+def test_max_spout_pending_limits_the_pending_roots(cluster):
     run(cluster, chain(Endless(), Does(holds)), {"topology.max.spout.pending": 7})
 
     assert component(cluster, "spout").emitted == 7
     assert cluster.topology_info("topology").pending == 7
 
 
-def test_max_spout_pending_leaves_room_for_what_was_acked(cluster):
+def test_an_ack_lets_a_spout_at_max_spout_pending_emit_again(cluster):
     def holds_odd(bolt, tup):
         if tup[0] % 2 == 0:
             bolt.collector.ack(tup)
@@ -125,7 +125,7 @@ def test_one_call_of_next_tuple_may_exceed_max_spout_pending(cluster):
     assert cluster.topology_info("topology").pending == 10
 
 
-def test_untracked_tuples_are_not_held_back(cluster):
+def test_untracked_tuples_do_not_count_as_pending(cluster):
     topology = chain(Rows([[number] for number in range(10)], ids=[None] * 10), Does(holds))
 
     run(cluster, topology, {"topology.max.spout.pending": 3})
@@ -133,7 +133,7 @@ def test_untracked_tuples_are_not_held_back(cluster):
     assert component(cluster, "a").executed == 10
 
 
-def test_a_spout_with_room_again_is_called_again(cluster):
+def test_a_spout_below_max_spout_pending_again_is_called_again(cluster):
     builder = TopologyBuilder()
     builder.set_spout("spout", Endless()).set_max_spout_pending(4)
     builder.set_spout("control", Fed())
@@ -236,7 +236,7 @@ def test_a_topology_killed_before_it_was_activated_closes_nothing(cluster):
 
 @pytest.mark.every_case(OTHER_FRAMES)
 @pytest.mark.parametrize(("settle", "told"), [("ack", "acked"), ("fail", "failed")])
-def test_a_deactivated_spout_hears_of_its_tuples(cluster, settle, told):
+def test_a_deactivated_spout_gets_acks_and_fails(cluster, settle, told):
     def settles_on_tick(bolt, tup):
         if is_tick(tup):
             for held in bolt.held:
@@ -252,7 +252,7 @@ def test_a_deactivated_spout_hears_of_its_tuples(cluster, settle, told):
     assert noted(told) == [0]
 
 
-def test_what_is_in_flight_goes_on_while_deactivated(cluster):
+def test_tuples_in_flight_go_on_while_deactivated(cluster):
     def emits_on_tick(bolt, tup):
         if is_tick(tup):
             bolt.collector.emit(["tick"])
@@ -309,7 +309,7 @@ def test_a_spout_that_always_raises_is_not_called_in_a_busy_loop(cluster):
     assert 5 < len(noted("calls")) < 60
 
 
-def test_what_was_emitted_before_next_tuple_raised_is_on_its_way(cluster):
+def test_a_tuple_emitted_before_next_tuple_raised_arrives(cluster):
     def emit_and_raise(spout):
         spout.collector.emit(["a"], message_id=1)
         raise ValueError("after the emit")
@@ -370,7 +370,7 @@ def test_a_spout_may_emit_in_open_and_activate_and_ack(cluster):
     assert noted("a") == [["open"], ["activate"], ["ack of open"]]
 
 
-@pytest.mark.local_only(NEVER_AT_REST)
+@pytest.mark.local_only(NEVER_IDLE)
 def test_several_spouts_take_turns(cluster):
     builder = TopologyBuilder()
     builder.set_spout("endless", Endless())
@@ -383,8 +383,8 @@ def test_several_spouts_take_turns(cluster):
     assert noted("acked") == [0, 1, 2]
 
 
-@pytest.mark.local_only(NEVER_AT_REST)
-def test_time_goes_on_under_a_spout_that_never_stops(cluster):
+@pytest.mark.local_only(NEVER_IDLE)
+def test_time_goes_on_while_a_spout_always_emits(cluster):
     def notes_ticks(bolt, tup):
         if is_tick(tup):
             note("ticks", tup[0])
@@ -420,7 +420,7 @@ def test_a_plain_function_becomes_a_spout(cluster):
     assert noted("a") == [["x"]]
 
 
-def test_a_spout_that_waits_for_acks_but_emits_without_ids_is_told_once(cluster, caplog):
+def test_a_spout_with_ack_that_emits_without_ids_is_warned_once(cluster, caplog):
     run(cluster, chain(Rows([["a"], ["b"], ["c"]], ids=[None] * 3), Sink()))
 
     warnings = [record.getMessage() for record in caplog.records if "message id" in record.getMessage()]

@@ -1,4 +1,4 @@
-"""State on every engine: when it is committed, what is acked by it, and how it goes back."""
+"""State on every engine: when it is committed, what a commit acks, and how it is rolled back."""
 
 import pytest
 
@@ -13,7 +13,7 @@ WORDS = [["a"], ["b"], ["a"], ["c"]]
 
 
 class Count(StatefulBolt):
-    """Counts words; "bad" fails after it was counted, and "strange" cannot be kept."""
+    """Counts words; "bad" fails after it was counted, and "strange" cannot be stored."""
 
     outputs = ("word", "count")
 
@@ -49,7 +49,7 @@ def count(cluster):
 
 
 class UnreadableError(Exception):
-    """Packs, and does not unpack: it is made anew of its text alone."""
+    """Can be pickled, but unpickling raises: the constructor then gets the message alone."""
 
     def __init__(self, word, why):
         super().__init__(f"{word} {why}")
@@ -61,7 +61,7 @@ class KeepsUnreadable(Count):
         self.collector.ack(tup)
 
 
-def test_a_value_that_cannot_be_read_is_an_error_of_whoever_reads_it_alone(cluster):
+def test_a_value_that_cannot_be_unpacked_is_an_error_only_where_it_is_read(cluster):
     run(cluster, chain(Rows(WORDS), KeepsUnreadable()), SOON)
     advance(cluster, 1)
 
@@ -72,7 +72,7 @@ def test_a_value_that_cannot_be_read_is_an_error_of_whoever_reads_it_alone(clust
     assert noted("calls").count("prepare") == 1
 
 
-def test_a_state_is_committed_and_the_spout_is_told(cluster):
+def test_a_state_is_committed_and_then_the_spout_gets_acks(cluster):
     run(cluster, chain(Rows(WORDS), Count()), SOON)
     advance(cluster, 1)
 
@@ -101,10 +101,10 @@ def test_a_rebalance_keeps_the_state(cluster):
     cluster.rebalance("topology")
     advance(cluster, 1)
 
-    assert count(cluster) == {"a": 4, "b": 2, "c": 2}  # the spout begins anew
+    assert count(cluster) == {"a": 4, "b": 2, "c": 2}  # a new instance of the spout emits all words again
 
 
-def test_a_message_that_fails_again_and_again_is_given_up_and_the_others_are_counted_once(cluster):
+def test_a_message_that_keeps_failing_is_given_up_and_the_others_are_counted_once(cluster):
     run(cluster, chain(Replaying([*WORDS, ["bad"]]), Count()), EXACTLY_ONCE)
     advance(cluster, 2)
 
@@ -114,7 +114,7 @@ def test_a_message_that_fails_again_and_again_is_given_up_and_the_others_are_cou
     assert noted("calls").count("pre_rollback") == 3
 
 
-def test_a_value_that_cannot_be_kept_fails_its_tuple_and_no_other(cluster):
+def test_a_value_that_cannot_be_stored_fails_only_its_tuple(cluster):
     run(cluster, chain(Rows([["a"], ["strange"], ["b"]]), Count()), SOON)
     advance(cluster, 1)
 
@@ -137,7 +137,7 @@ class FailsUnshowable(Count):
             super().execute(tup)
 
 
-def test_a_message_that_cannot_be_shown_is_given_up_as_any_other(cluster, caplog):
+def test_a_message_that_cannot_be_shown_is_given_up_too(cluster, caplog):
     run(cluster, chain(Replaying([["a"], [Unshowable()]]), FailsUnshowable()), EXACTLY_ONCE)
     advance(cluster, 2)
 
@@ -151,7 +151,7 @@ class CommitsBadly(Count):
         raise ValueError("not now")
 
 
-def test_a_topology_whose_commits_fail_ends_with_the_reason(cluster):
+def test_a_topology_whose_commits_fail_ends_with_their_error(cluster):
     handle = run(cluster, chain(Replaying(WORDS), CommitsBadly()), SOON)
     for _ in range(20):
         if handle.ended.is_set():

@@ -294,7 +294,7 @@ def test_emitting_on_an_undeclared_stream_is_an_error(cluster, stream):
     assert all(part in str(error) for part in ("'source'", repr(stream), "default, other"))
 
 
-def test_a_misspelt_stream_is_met_with_a_guess(cluster):
+def test_a_misspelt_stream_is_an_error_with_a_suggestion(cluster):
     run(cluster, emitting(lambda collector: collector.emit("othr", ["v"])))
 
     assert "did you mean 'other'?" in str(noted("emit")[0])
@@ -311,7 +311,7 @@ def test_the_wrong_number_of_values_is_an_error(cluster, values):
 
 
 @pytest.mark.parametrize("values", [None, 5, "v", {"value": 1}, {1}, iter([1]), b"v"], ids=lambda v: type(v).__name__)
-def test_values_that_are_no_list_are_an_error(cluster, values):
+def test_values_of_another_type_than_a_list_are_an_error(cluster, values):
     run(cluster, emitting(lambda collector: collector.emit(values)))
 
     (error,) = noted("emit")
@@ -378,7 +378,7 @@ def test_an_emit_error_fails_the_tuple_of_the_bolt_and_names_it(cluster):
     assert "value=0" in error.input
 
 
-def test_a_stream_without_subscribers_takes_tuples_and_tells_no_tasks(cluster):
+def test_an_emit_on_a_stream_without_subscribers_returns_no_tasks(cluster):
     run(cluster, chain(Starts(lambda spout: note("tasks", spout.collector.emit(["v"])))))
 
     assert noted("tasks") == [[]]
@@ -418,7 +418,7 @@ def test_fields_may_be_declared_as_a_list_of_names(fields):
     assert declares(lambda declarer: declarer.declare_stream("s", False, fields)) == {"s": (["a", "b"], False)}
 
 
-def test_one_name_is_as_good_as_fields():
+def test_one_name_may_stand_for_fields():
     assert declares(lambda declarer: declarer.declare("word")) == {"default": (["word"], False)}
     assert declares(lambda declarer: declarer.declare_stream("s", "word")) == {"s": (["word"], False)}
 
@@ -480,7 +480,7 @@ def test_a_stream_without_fields_carries_empty_tuples(cluster):
 # What arrives.
 
 
-def test_a_tuple_knows_where_it_came_from(cluster):
+def test_a_tuple_knows_its_source(cluster):
     def execute(bolt, tup):
         origin = (tup.source_component, tup.source_task, tup.source_stream_id)
         note("origin", (origin, tup.fields, tuple(tup.source_global_stream_id)))
@@ -519,7 +519,7 @@ def test_a_bolt_may_emit_in_prepare(cluster):
 
 
 @pytest.mark.parametrize("verb", ["emit", "ack", "fail"])
-def test_what_a_bolt_does_in_cleanup_comes_too_late_and_harms_nobody(cluster, verb):
+def test_emits_and_acks_in_cleanup_are_ignored(cluster, verb):
     class Tidy(Does):
         def cleanup(self):
             attempt("cleanup", lambda: getattr(self.collector, verb)(*self.held))
@@ -536,7 +536,7 @@ def test_what_a_bolt_does_in_cleanup_comes_too_late_and_harms_nobody(cluster, ve
 
 @pytest.mark.local_only(ONE_PROCESS)
 def test_values_are_passed_by_reference(cluster):
-    """Inside a process, as in Storm: a value that is changed after the emit is seen changed."""
+    """Inside a process, as in Storm: the receiver sees changes that are made to a value after the emit."""
 
     def emit(spout):
         value = []

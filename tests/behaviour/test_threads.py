@@ -16,11 +16,11 @@ WAIT_SECS = 60
 
 @pytest.fixture
 def cluster(engine, request):
-    """Threads need real time on every engine. In this process none outlives a test."""
+    """A cluster in real time on every engine, because threads need it. No thread in this process outlives a test."""
     before = set(threading.enumerate())
     with LocalCluster() if engine == "local" else ENGINES[engine](request) as made:
         yield made
-    assert engine != "local" or set(threading.enumerate()) <= before  # one of another test may have ended
+    assert engine != "local" or set(threading.enumerate()) <= before  # a thread of another test may have ended
 
 
 class Listens(Rows):
@@ -69,7 +69,7 @@ def numbers(count):
 
 
 def take(count):
-    """What was settled, when it is as many as `count`."""
+    """Wait until `count` tuples are settled, and return them."""
     deadline = time.monotonic() + WAIT_SECS
     while len(noted("settled")) < count:
         assert time.monotonic() < deadline, f"only {noted('settled')} were settled"
@@ -115,8 +115,8 @@ def test_many_threads_of_many_tasks_may_work_at_once(cluster):
     assert info.pending == 0
 
 
-def test_threads_that_are_switched_all_the_time_lose_and_double_nothing(cluster):
-    """Splits of a tree in threads, with the slot's own thread acking beside them: every count is exact."""
+def test_frequent_thread_switches_neither_lose_nor_duplicate_tuples(cluster):
+    """Threads split trees while the slot's own thread acks: every count is exact."""
     count, parts = 2_000, 5
 
     def split(bolt, tup):
@@ -143,8 +143,8 @@ def test_threads_that_are_switched_all_the_time_lose_and_double_nothing(cluster)
     assert len(noted("settled")) == count
 
 
-def test_what_a_thread_emits_keeps_the_tree_open_after_its_ack(cluster):
-    """The second row is acked and not waited for: when it is heard of, the first would have been, too."""
+def test_a_tuple_that_a_thread_emits_keeps_the_tree_pending_after_its_ack(cluster):
+    """The second row does not wait for the thread. Once it is acked, a wrong ack of the first would have come, too."""
 
     def work(bolt, tup):
         if tup[0] == 0:
@@ -158,7 +158,7 @@ def test_what_a_thread_emits_keeps_the_tree_open_after_its_ack(cluster):
 
 
 def test_an_ack_in_execute_after_a_threads_emit_does_not_complete_the_tree_early(cluster):
-    """The thread emits, then `execute` acks: as in one thread, the tree waits for what was emitted."""
+    """The thread emits, then `execute` acks: as in one thread, the tree waits for the emitted tuple."""
     cluster.submit_topology("topology", None, chain(numbers(20), EmitsInAThread(), Does(fails_all)))
 
     assert take(20) == [("failed", number) for number in range(20)]
@@ -182,7 +182,7 @@ def fails_all(bolt, tup):
 
 
 @pytest.mark.parametrize("second", ["ack", "fail"])
-def test_a_second_settling_from_a_thread_is_ignored(cluster, caplog, second):
+def test_a_second_ack_or_fail_from_a_thread_is_ignored(cluster, caplog, second):
     def work(bolt, tup):
         bolt.collector.ack(tup)
         getattr(bolt.collector, second)(tup)
@@ -214,7 +214,7 @@ def test_two_threads_that_ack_one_tuple_complete_it_once(cluster):
     assert component(cluster, "a").acked == 50
 
 
-def test_a_thread_that_emits_wrongly_gets_the_error_itself(cluster):
+def test_a_wrong_emit_in_a_thread_raises_in_that_thread(cluster):
     def work(bolt, tup):
         attempt("errors", lambda: bolt.collector.emit(["too", "many"], anchors=tup))
         attempt("errors", lambda: bolt.collector.emit(["x"], stream="nowhere"))
@@ -233,7 +233,7 @@ def test_a_thread_that_emits_wrongly_gets_the_error_itself(cluster):
     assert noted("b") == []
 
 
-def test_a_value_that_cannot_be_packed_is_an_error_in_the_thread_that_emits_it(cluster):
+def test_a_value_that_cannot_be_packed_raises_in_the_thread_that_emits_it(cluster):
     def work(bolt, tup):
         attempt("errors", lambda: bolt.collector.emit([threading.Lock()], anchors=tup))
         bolt.collector.emit(["fine"], anchors=tup)
@@ -267,7 +267,7 @@ class NotesThreads(TaskHook):
         note("hook", ("ack", threading.current_thread().name))
 
 
-def test_hooks_of_what_a_thread_does_run_in_the_tasks_own_thread(cluster):
+def test_hooks_for_emits_and_acks_of_a_thread_run_in_the_tasks_own_thread(cluster):
     class Hooked(Threaded):
         def prepare(self, conf, context, collector):
             context.add_task_hook(NotesThreads())
@@ -281,7 +281,7 @@ def test_hooks_of_what_a_thread_does_run_in_the_tasks_own_thread(cluster):
     assert noted("hook") == [("emit", own_thread), ("ack", own_thread)]
 
 
-def test_what_one_thread_emits_keeps_its_order(cluster):
+def test_tuples_that_one_thread_emits_keep_their_order(cluster):
     def work(bolt, tup):
         for number in range(100):
             bolt.collector.emit([number], anchors=tup)
@@ -293,8 +293,8 @@ def test_what_one_thread_emits_keeps_its_order(cluster):
     assert noted("b") == [[number] for number in range(100)]
 
 
-def test_a_thread_may_emit_unanchored_while_nothing_comes_in(cluster):
-    """A thread of its own wakes a topology that has nothing else to do."""
+def test_a_thread_may_emit_while_the_topology_is_idle(cluster):
+    """An emit of the bolt's own thread wakes a topology that is idle."""
 
     class Pushes(Threaded):
         def prepare(self, conf, context, collector):
@@ -335,7 +335,7 @@ class EmitsFromAThread(Listens):
 
 
 def test_threads_may_go_on_emitting_while_the_topology_ends(cluster):
-    """What comes too late is lost, and disturbs nobody."""
+    """Late emits are lost, and raise nothing."""
 
     class Stubborn(Threaded):
         def cleanup(self):

@@ -69,7 +69,7 @@ def test_a_bolt_may_ask_for_ticks_in_its_own_configuration(cluster):
     assert set(noted("ticks")) == {(2, 0.5)}
 
 
-def test_what_the_declarer_configures_wins_over_the_component(cluster):
+def test_the_declarers_tick_frequency_overrides_the_components_own(cluster):
     class Asks(Does):
         def component_configuration(self):
             return {"topology.tick.tuple.freq.secs": 0.1}
@@ -85,7 +85,7 @@ def test_what_the_declarer_configures_wins_over_the_component(cluster):
 
 
 @pytest.mark.local_only(LONG_TIME)
-def test_no_ticks_unless_asked_for(cluster):
+def test_a_bolt_gets_no_ticks_unless_configured(cluster):
     run(cluster, chain(numbers(0), Does(notes_ticks)))
 
     advance(cluster, 1000)
@@ -103,7 +103,7 @@ def test_a_tick_comes_from_the_system(cluster):
     assert noted("tick")[0] == ("__system", -1, "__tick", ["rate_secs"], [1])
 
 
-def test_data_is_no_tick(cluster):
+def test_data_is_not_a_tick(cluster):
     run(cluster, chain(numbers(2), Does(notes_ticks)))
 
     assert noted("ticks") == []
@@ -124,7 +124,7 @@ def test_a_tick_comes_behind_the_data_that_is_queued(cluster):
 
 
 @pytest.mark.parametrize("settle", [acks, fails, holds])
-def test_settling_ticks_costs_nothing_and_is_not_counted(cluster, settle):
+def test_acks_and_fails_of_ticks_are_not_counted(cluster, settle):
     run(cluster, chain(numbers(0), Does(settle)), EVERY_SECOND)
 
     advance(cluster, 3)
@@ -178,8 +178,8 @@ def test_a_tick_aware_bolt_need_not_define_on_tick(cluster):
 
 
 @pytest.mark.parametrize("settle", [acks, fails])
-def test_what_is_anchored_to_a_tick_is_untracked(cluster, settle):
-    """A basic bolt that emits on ticks anchors to them: the counts of both bolts stay those of user tuples."""
+def test_a_tuple_anchored_to_a_tick_is_untracked(cluster, settle):
+    """A basic bolt that emits on ticks anchors to them, and ticks do not change the counts of either bolt."""
 
     class Emits(BasicBolt):
         outputs = ("value",)
@@ -197,7 +197,7 @@ def test_what_is_anchored_to_a_tick_is_untracked(cluster, settle):
 
 
 @pytest.mark.parametrize("settle", [acks, fails])
-def test_a_tuple_anchored_to_a_tick_and_to_data_belongs_to_the_data(cluster, settle):
+def test_a_tuple_anchored_to_a_tick_and_to_data_belongs_to_the_tree_of_the_data(cluster, settle):
     def execute(bolt, tup):
         if not is_tick(tup):
             bolt.held.append(tup)

@@ -76,7 +76,7 @@ def test_a_tree_times_out_once(cluster):
     assert component(cluster, "spout").failed == 1
 
 
-def test_a_timeout_is_no_fail_of_a_bolt(cluster):
+def test_a_timeout_does_not_count_as_a_fail_of_the_bolt(cluster):
     run(cluster, chain(numbers(1), Does(holds)), CONF)
 
     advance(cluster, 2 * T)
@@ -95,7 +95,7 @@ def test_a_complete_tree_does_not_time_out(cluster):
 
 
 @pytest.mark.local_only(STANDING_TIME)
-def test_only_the_trees_that_are_open_time_out(cluster):
+def test_only_pending_trees_time_out(cluster):
     def holds_one(bolt, tup):
         if tup[0] != 1:
             bolt.collector.ack(tup)
@@ -132,7 +132,7 @@ RESETTING = {"topology.message.timeout.secs": 2, "topology.tick.tuple.freq.secs"
 
 
 class ResetsOnTick:
-    """Holds data, and gives it more time at each tick, or only at the first ones."""
+    """Holds data, and resets its timeout at each tick, or only at the first ones."""
 
     def __init__(self, ticks=1000):
         self.ticks = ticks
@@ -148,7 +148,7 @@ class ResetsOnTick:
 
 
 @pytest.mark.local_only(STANDING_TIME)
-def test_reset_timeout_keeps_a_tree_open(cluster):
+def test_reset_timeout_keeps_a_tree_pending(cluster):
     run(cluster, chain(numbers(1), Does(ResetsOnTick(10))), RESETTING)
 
     advance(cluster, 5)
@@ -157,14 +157,14 @@ def test_reset_timeout_keeps_a_tree_open(cluster):
     assert noted("failed") == [0]
 
 
-def test_reset_timeout_by_a_tuple_deep_in_the_tree_keeps_its_root_open(cluster):
+def test_reset_timeout_by_a_tuple_deep_in_the_tree_keeps_its_root_pending(cluster):
     run(cluster, chain(numbers(1), Does(passes_on, ["value"]), Does(ResetsOnTick())), RESETTING)
     advance(cluster, 5)
 
     assert noted("failed") == []
 
 
-def test_reset_timeout_of_a_tuple_with_two_roots_keeps_both_open(cluster):
+def test_reset_timeout_of_a_tuple_with_two_roots_keeps_both_pending(cluster):
     def joins(bolt, tup):
         if is_tick(tup):
             return
@@ -193,7 +193,7 @@ def test_reset_timeout_of_untracked_and_settled_tuples_does_nothing(cluster):
 
 
 @pytest.mark.local_only(STANDING_TIME)
-def test_a_late_ack_is_ignored_and_the_replay_unharmed(cluster):
+def test_a_late_ack_is_ignored_and_does_not_affect_the_replay(cluster):
     """The old tuple and its replay are in the bolt at the same time; only the replay's ack counts."""
 
     def execute(bolt, tup):
@@ -212,7 +212,7 @@ def test_a_late_ack_is_ignored_and_the_replay_unharmed(cluster):
 
 
 @pytest.mark.local_only(STANDING_TIME)
-def test_the_replay_of_a_timed_out_tuple_is_acked_for_itself(cluster):
+def test_the_replay_of_a_timed_out_tuple_is_acked_once_it_is_done(cluster):
     def acks_the_second(bolt, tup):
         if bolt.held:
             bolt.collector.ack(tup)
@@ -226,7 +226,7 @@ def test_the_replay_of_a_timed_out_tuple_is_acked_for_itself(cluster):
 
 @pytest.mark.every_case(OTHER_FRAMES)
 @pytest.mark.parametrize("verdict", ["ack", "fail"])
-def test_what_a_bolt_says_after_the_timeout_is_ignored(cluster, verdict):
+def test_acks_and_fails_after_the_timeout_are_ignored(cluster, verdict):
     run(cluster, chain(Fed(), Holder()), CONF)
     feed("spout", ["late"], 1)
     run_until_idle(cluster)
@@ -281,7 +281,7 @@ def test_no_timeouts_and_max_spout_pending_of_one_spout_are_refused_together(clu
         cluster.submit_topology("topology", {"topology.enable.message.timeouts": False}, builder.create_topology())
 
 
-def test_a_spout_held_back_by_pending_tuples_goes_on_after_their_timeout(cluster):
+def test_a_spout_at_max_spout_pending_goes_on_after_a_timeout(cluster):
     run(cluster, chain(numbers(4), Does(holds)), {**CONF, "topology.max.spout.pending": 2})
     advance(cluster, 2 * T)
 
@@ -315,7 +315,7 @@ def test_complete_latency_is_the_time_from_emit_to_ack(cluster):
 
 @pytest.mark.local_only(STANDING_TIME)
 def test_a_replay_from_fail_has_its_own_latency(cluster):
-    """`fail` runs right after the clock has moved: the replay's time starts there, not at an earlier look at it."""
+    """`fail` runs right after the clock has moved: the replay's latency counts from then, not from an earlier time."""
 
     def acks_the_second(bolt, tup):
         if bolt.held:
