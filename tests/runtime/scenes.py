@@ -1,7 +1,7 @@
 """Calls of every compiled function, with the objects that each of them reads.
 
-`python -m tests.runtime.scenes` repeats every call with each argument, and each slot it reads, empty or of a wrong
-type. Any exception but SystemError is fine; a crash is not.
+`python -m tests.runtime.scenes` repeats every call, each time with one argument, or one slot that the call reads, empty
+or of a wrong type. Any exception but SystemError is fine; a crash is not.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pystorm_spark.topology.tuple import SETTLED, new_tuple
 from .twins import stage
 
 FIRST, LAST, SOURCE = 3, 5, 8  # the tasks of the first slot
-NEAR, FAR = "a", "c"  # keys that go to the last bolt here, and in the other slot
-NUMBER = 5  # a key that is not hashed by the core, and goes to the first slot
+NEAR, FAR = "a", "c"  # keys for the task of bolt "last" in this slot, and for the one in the other slot
+NUMBER = 5  # a key that the core does not hash, for the task in the first slot
 SIDE_NEAR = "e"
-HOME = 8  # a task elsewhere
+HOME = 8  # the spout task to which the branches belong
 EMPTY = object()
 
 
 @dataclass
 class Call:
-    """A call, and the objects whose slots it reads."""
+    """One call, and the objects whose slots it reads."""
 
     holder: Any
     name: str
@@ -49,7 +49,7 @@ class Call:
 
 
 class Scenes:
-    """The calls; each is arranged anew, on a stage that is used again."""
+    """Makes the calls; each method prepares one call, and all share one stage."""
 
     def __init__(self):
         self.mesh = stage()
@@ -63,11 +63,11 @@ class Scenes:
         self.state._committed.update({"a": 1, 2: "b"})
         self.state._prepared.update({"c": 1.5})
         self.state._changed.update({"a": 2})
-        self.collector.emit([NUMBER, 0])  # which notes the key
+        self.collector.emit([NUMBER, 0])  # the route caches the key
         self.tidy()
 
     def tidy(self):
-        """Forget what the calls have left."""
+        """Reset the stage after a call."""
         for task in self.slot.bolts:
             task.inbox.clear()
             task.backlog.clear()
@@ -103,7 +103,7 @@ class Scenes:
     def tuple(self, tree):
         return new_tuple(["a", 1], self.origin, tree)
 
-    # What is called.
+    # The calls.
 
     def _emit(self, values, tree=None, open_buffer=False, stream="default", far=False):
         route = self.first.routes[stream]
@@ -289,15 +289,15 @@ def slots_of(value):
 
 
 def wrongs():
-    """What no slot or argument should hold; new ones each time, for some of it is filled."""
+    """Return values that no slot or argument should hold; new ones each time, because calls may fill the containers."""
     return [EMPTY, None, 7, -1, 2**70, "x", [], {}, [1, 2, 3], {1: 2}, (), object()]
 
 
 def faults(call):
-    """All that can be wrong with a call, as functions that make it so and give what mends it."""
+    """Yield all faults of a call: (name of the slot or argument, wrong value, place for `spoil`)."""
     for number, each in enumerate(call.objects):
         if each in (ROLLED_BACK, SETTLED):
-            continue  # of all tests
+            continue  # all tests share it
         for name in slots_of(each):
             for wrong in wrongs():
                 yield f"{type(each).__name__}.{name}", wrong, ("object", number, name)
@@ -310,7 +310,7 @@ def faults(call):
 
 
 def spoil(call, wrong, kind, number, name):
-    """Make one thing of a call wrong; a function that mends it."""
+    """Put a wrong value into one place of a call; return a function that restores the right one."""
     if kind != "object":
         values = getattr(call, kind)
         values[number] = None if wrong is EMPTY else wrong
@@ -329,7 +329,7 @@ def spoil(call, wrong, kind, number, name):
 
 
 def made_wrongly(scenes, scene, may_be=lambda wrong: True):
-    """Make one call once for all that can be wrong with it; (what was wrong, what came of it) of each."""
+    """Make a call once with each of its faults; yield (description of the fault, exception or None)."""
     for what, wrong, where in list(faults(getattr(scenes, scene)())):
         if not may_be(wrong):
             continue

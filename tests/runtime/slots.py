@@ -29,7 +29,7 @@ class HandClock:
 
 
 class CountingRandom(random.Random):
-    """Counts the ids that are drawn from it."""
+    """A source of random ids that counts how many were drawn."""
 
     draws = 0
 
@@ -39,7 +39,7 @@ class CountingRandom(random.Random):
 
 
 class ToNamedTasks(CustomStreamGrouping):
-    """Sends a tuple to the tasks that its second value lists, so that a test decides about every edge."""
+    """Sends a tuple to the tasks that its second value lists, so that a test controls every edge."""
 
     def choose_tasks(self, task_id, values):
         return values[1]
@@ -49,7 +49,7 @@ STREAMS = {"default": ["label", "targets"], "side": ["label", "targets"]}
 
 
 class ScriptedSpout(Spout):
-    """Emits when the test calls `emit`; remembers what became of it in the order it was told."""
+    """Emits when the test calls `emit`; records acks and fails in their order."""
 
     outputs = STREAMS
 
@@ -73,7 +73,7 @@ class ScriptedSpout(Spout):
 
 
 class HoldingBolt(Bolt):
-    """Holds what it receives until the test says what to do with it."""
+    """Holds every tuple until the test acks, fails or passes it on."""
 
     outputs = STREAMS
 
@@ -91,7 +91,7 @@ class HoldingBolt(Bolt):
         return self.collector.emit([label, list(targets)], anchors=anchors, stream=stream)
 
     def take(self, label):
-        """The oldest held tuple with that label, which is then no longer held."""
+        """Remove and return the oldest held tuple with that label."""
         tup = next(tup for tup in self.held if tup["label"] == label)
         self.held.remove(tup)
         return tup
@@ -122,7 +122,7 @@ class Mesh:
             slot.open()
             slot.active = True
         for slot in self.slots:
-            slot.turn()  # Spouts are activated: from here on only the test makes anything happen.
+            slot.turn()  # This turn activates the spouts. From here on nothing happens unless the test causes it.
 
     def task(self, component_id, index=0):
         task_id = self.plan.tasks[component_id][index]
@@ -151,7 +151,7 @@ class Mesh:
         self.slots[self.plan.slot_of[frame.target]].deliver([frame])
 
     def settle(self):
-        """Turn slots and move frames until nothing happens; the clock stands still."""
+        """Turn slots and move frames until nothing happens, without moving the clock."""
         happened = True
         while happened:
             happened = sum(self.turn(number) for number in range(len(self.slots))) + len(self.wire)
@@ -163,7 +163,7 @@ class Mesh:
         self.settle()
 
     def leftovers(self):
-        """The entries of trees in all slots; empty when nothing is in flight and nothing has leaked."""
+        """Return the entries of trees in all slots: empty if nothing is in flight and nothing has leaked."""
         found = Counter()
         for slot in self.slots:
             found["branches"] += len(slot.outbox.branches)
@@ -174,14 +174,14 @@ class Mesh:
         return +found
 
     def unsettled(self, slot):
-        """The tuples in a slot that are neither acked nor failed: queued, or held by a bolt."""
+        """Return the unsettled tuples in a slot: queued, or held by a bolt."""
         for task in slot.bolts:
             for tup in [*task.inbox, *task.backlog[task._at :], *task.bolt.held]:
                 if tup._tree is not SETTLED:
                     yield tup
 
     def open_by_part(self, slot):
-        """{subtree: its unsettled tuples}, counted from the tuples themselves."""
+        """Return {subtree: its number of unsettled tuples}, counted from the tuples themselves."""
         found = Counter()
         joints = set()
         for tup in self.unsettled(slot):
@@ -193,7 +193,7 @@ class Mesh:
 
 
 def web(spouts=1, bolts=3):
-    """One spout and one bolt; each of their tasks can send to each task of the bolt."""
+    """Build one spout and one bolt; each of their tasks can send to each task of the bolt."""
     builder = TopologyBuilder()
     builder.set_spout("spout", ScriptedSpout(), spouts)
     declarer = builder.set_bolt("bolt", HoldingBolt(), bolts)

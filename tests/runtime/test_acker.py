@@ -1,4 +1,4 @@
-"""The ledger of the acker: whatever the order of its messages, the outcome is that of Storm's rules."""
+"""The ledger of the acker: messages in any order have the outcome of Storm's rules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_tree_is_acked_only_when_every_edge_has_been_acked():
     assert ledger.ack(ROOT, 0b100) == acked()
 
 
-def test_zero_wins_over_failed():
+def test_an_edge_sum_of_zero_acks_a_failed_tree():
     ledger = AckLedger()
     ledger.fail(ROOT)
     ledger.ack(ROOT, 0b01)
@@ -67,7 +67,7 @@ def test_a_fail_ends_a_tree_that_is_not_complete():
     assert len(ledger) == 0
 
 
-def test_a_second_fail_tells_nobody():
+def test_a_second_fail_has_no_outcome():
     ledger = AckLedger()
     ledger.init(ROOT, 0b01, SPOUT)
     ledger.fail(ROOT)
@@ -82,7 +82,7 @@ def test_roots_are_independent():
     assert ledger.ack(1, 0b01) == acked(1)
 
 
-def test_a_message_without_init_ages_out():
+def test_an_entry_without_init_expires():
     ledger = AckLedger()
     ledger.ack(1, 0b01)
     ledger.fail(2)
@@ -111,7 +111,7 @@ def test_a_message_other_than_reset_does_not_make_an_entry_younger():
     assert len(ledger) == 0
 
 
-def test_a_reset_keeps_what_is_known_for_the_whole_time_again():
+def test_a_reset_keeps_an_entry_for_the_whole_time_again():
     ledger = AckLedger()
     ledger.init(ROOT, 0b11, SPOUT)
     for _ in range(BUCKETS):
@@ -134,7 +134,7 @@ def test_a_hundred_thousand_failing_roots_leave_the_ledger_empty():
     for root in range(1, 100_001):
         ledger.init(root, root, SPOUT)
         outcomes += ledger.fail(root) is not None
-        ledger.ack(root, root)  # the sibling that was still under way
+        ledger.ack(root, root)  # the sibling that was still in flight
         if root % 10_000 == 0:
             ledger.rotate()
     for _ in range(BUCKETS):
@@ -143,7 +143,7 @@ def test_a_hundred_thousand_failing_roots_leave_the_ledger_empty():
 
 
 class Model:
-    """Storm's rules by the book: all that was ever said of a root, looked at anew after every message."""
+    """Storm's rules without optimization: keeps all messages of a root and recomputes the outcome."""
 
     def __init__(self):
         self.said = {}
@@ -171,7 +171,7 @@ def tell(ledger, verb, root, edges):
     return getattr(ledger, verb)(root)
 
 
-# Few roots and edges, so that values often meet.
+# Few roots and edges, so that messages often concern the same ones.
 MESSAGES = st.tuples(st.sampled_from(["init", "ack", "fail", "reset_timeout"]), st.integers(1, 2), st.integers(0, 1))
 
 
@@ -184,10 +184,10 @@ def test_any_messages_in_any_order_have_the_outcome_of_storms_rules(messages):
 
 
 def messages_of_a_tree(seed, size):
-    """The init and the acks of a random tree of `size` tuples."""
+    """Draw the init and the acks of a random tree of `size` tuples."""
     rng = random.Random(seed)
     edges = [rng.getrandbits(64) for _ in range(size)]
-    values = list(edges)  # Of an ack: the edge into the tuple and those out of it.
+    values = list(edges)  # An ack holds the edge into the tuple XOR the edges out of it.
     for child in range(1, size):
         values[rng.randrange(child)] ^= edges[child]
     return [("init", ROOT, edges[0]), *(("ack", ROOT, value) for value in values)]
@@ -207,5 +207,5 @@ def test_an_ack_that_comes_twice_never_makes_a_false_ack(data, seed, size):
     twice = data.draw(st.sampled_from(messages[1:]))
     ledger = AckLedger()
     outcomes = [tell(ledger, *message) for message in data.draw(st.permutations([*messages, twice]))]
-    # The second takes back the first: the tree is complete only if all the others came before the second did.
+    # The second ack undoes the first: the tree completes only if all the others come before the second.
     assert acked() not in outcomes[:size]

@@ -10,11 +10,11 @@ from pystorm_spark.runtime.frames import Frame
 from tests.runtime.slots import Mesh
 
 ENDLESS = 10**9
-MOST_POLLED = 1024  # beyond the bound: what one round of polls may emit
+MOST_POLLED = 1024  # beyond the limit, because one round of polls may emit them
 
 
 class Numbers(Spout):
-    """Emits numbers, without ids unless it is `tracked`; up to `count`, and `size` bytes with each."""
+    """Emits `count` numbers, each with `size` bytes, and with message ids if `tracked`."""
 
     outputs = ("number", "filling")
 
@@ -39,7 +39,7 @@ class Numbers(Spout):
 
 
 class Passing(Bolt):
-    """Remembers what it has executed, and passes it on `times` times."""
+    """Records its tuples, and passes each one on `times` times."""
 
     outputs = ("number", "filling")
 
@@ -71,7 +71,7 @@ class Consumer:
 
 
 class Stage(Mesh):
-    """Slots whose bolts can be stopped, as a slow `execute` does; their frames arrive at once."""
+    """Slots whose bolts can be stopped, like bolts in a slow `execute`; frames arrive at once."""
 
     def hold_up(self, component, index=0):
         task = self.task(component, index)
@@ -89,7 +89,7 @@ class Stage(Mesh):
                 self.move()
 
     def tell_full(self):
-        """As the driver does: tell every slot the full components of all slots."""
+        """Tell every slot the full components of all slots, as the driver does."""
         for number in range(len(self.slots)):
             self.turn(number)
         full = frozenset(component for slot in self.slots for component in slot.full_components())
@@ -103,7 +103,7 @@ def stage(builder, slots=1, **conf):
 
 
 def two_ways(flood=None, pulse=None, bolts=1, spouts=1):
-    """A path with a bolt that will be slow, and another path beside it."""
+    """Build a path with a bolt that the test can stop, and an independent path."""
     builder = TopologyBuilder()
     builder.set_spout("flood", flood or Numbers(), spouts)
     builder.set_bolt("slow", Passing(), bolts).shuffle_grouping("flood")
@@ -204,7 +204,7 @@ def test_a_stopped_metrics_consumer_pauses_no_spout():
 
 
 class Round(Passing):
-    """Sends each number round once more while it is positive."""
+    """Sends each number round the cycle again, reduced by one, until it is zero."""
 
     def execute(self, tup):
         self.seen.append(tup[0])

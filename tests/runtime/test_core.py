@@ -1,4 +1,4 @@
-"""The two cores: which one runs, and that nobody can tell them apart by what they do."""
+"""The two cores: which one runs, and that both do the same."""
 
 import importlib.util
 import os
@@ -31,7 +31,7 @@ TASKS = 5
 
 
 def python(*args, pure):
-    """What a new process prints."""
+    """Return the output of a new Python process."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "PYSTORM_SPARK_PURE": pure}
     return subprocess.run([sys.executable, *args], cwd=ROOT, env=env, text=True, check=True, capture_output=True).stdout
 
@@ -49,13 +49,13 @@ def test_the_compiled_core_runs_where_it_is_built(unset):
     assert core_of(pure=unset) == ("compiled" if IS_BUILT else "pure")
 
 
-def test_without_the_lock_of_the_interpreter_python_alone_runs():
+def test_without_the_global_interpreter_lock_python_alone_runs():
     program = "import sys; sys._is_gil_enabled = lambda: False; from pystorm_spark.core import CORE; print(CORE)"
     assert python("-c", program, pure="").strip() == "pure"
 
 
 @needs_compiled
-def test_both_cores_send_and_tell_and_count_the_same():
+def test_both_cores_have_the_same_transcript():
     name, *compiled = python("-m", "tests.runtime.transcript", pure="").splitlines()
     other, *pure = python("-m", "tests.runtime.transcript", pure="1").splitlines()
     assert (name, other) == ("compiled", "pure")
@@ -73,7 +73,7 @@ def test_a_compiled_function_is_pickled_by_its_name(function):
 
 
 @needs_compiled
-def test_what_the_compiled_core_does_not_know_is_refused():
+def test_a_function_that_the_compiled_core_lacks_is_refused():
     from pystorm_spark import _core
 
     with pytest.raises(TypeError, match=r"does not know the function .*core_of"):
@@ -93,18 +93,18 @@ def test_a_class_without_the_slots_that_the_compiled_core_reads_is_refused():
     with pytest.raises(TypeError, match=r"append of .*Port.* is no slot"):
         _core.laid_out(port(append=None))
     with pytest.raises(TypeError, match=r"append of .*Port.* is no slot"):
-        _core.laid_out(port(append=Port.append))  # of another class
+        _core.laid_out(port(append=Port.append))  # the slot of another class
     with pytest.raises(AttributeError, match="buffer"):
         _core.laid_out(port(__slots__=("other", "append")))
 
 
 def port(**attributes):
-    """Another class of the name of ours."""
+    """Make another class with the name of `Port`."""
     return type("Port", (), {"__module__": Port.__module__, **attributes})
 
 
 @needs_compiled
-def test_a_kind_of_tree_that_is_none_is_refused():
+def test_a_class_that_is_not_a_tree_is_refused():
     from pystorm_spark import _core
 
     slots = ("bucket", "emitted_at", "message_id", "task", "why")
@@ -113,11 +113,11 @@ def test_a_kind_of_tree_that_is_none_is_refused():
 
 
 def _rows(columns):
-    """Of the name of a function that is compiled."""
+    """Has the name of a compiled function."""
 
 
 @needs_compiled
-def test_what_has_the_name_of_something_compiled_in_another_module_is_refused():
+def test_a_function_with_a_compiled_name_in_another_module_is_refused():
     from pystorm_spark import _core
 
     with pytest.raises(TypeError, match=r"does not know the function .*_rows"):
@@ -141,7 +141,7 @@ def keyed_mesh():
     mesh = Mesh(builder.create_topology(), 1)
     mesh.spout().emit("label", message_id=1)
     mesh.slots[0].turn()
-    mesh.slots[0]._open_short_way()  # as during a turn
+    mesh.slots[0]._open_short_way()  # as a turn does
     return mesh
 
 
@@ -149,13 +149,13 @@ def keyed_mesh():
     "key",
     ["", "a", "word", "\0", "\x7f", "x" * 63, "x" * 64, "x" * 65, "é", "naïve", "語", "\ud800", 1, 1.0, None, b"b"],
 )
-def test_a_key_goes_where_its_hash_says(key):
+def test_a_key_goes_to_the_task_of_its_hash(key):
     mesh = keyed_mesh()
     chosen = mesh.bolt("first").collector.emit([key])
     assert chosen == [mesh.tasks("last")[stable_hash([key]) % TASKS]]
 
 
-def test_words_go_where_their_hashes_say():
+def test_words_go_to_the_tasks_of_their_hashes():
     mesh = keyed_mesh()
     words = [f"word {number}" for number in range(2000)]
     chosen = [mesh.bolt("first").collector.emit([word])[0] for word in words]
@@ -175,7 +175,7 @@ class Meddling:
         return 0
 
 
-def test_an_anchor_that_is_acked_while_the_task_is_chosen_is_refused():
+def test_an_emit_whose_anchor_is_acked_while_the_task_is_chosen_is_refused():
     mesh = keyed_mesh()
     first = mesh.bolt("first")
     tree = first.held[0]._tree

@@ -1,4 +1,4 @@
-"""No function of the compiled core keeps a reference or gives one too many away, on any way, errors included."""
+"""No function of the compiled core leaks a reference or drops one too many, on success or on error."""
 
 import gc
 import sys
@@ -25,14 +25,14 @@ pytestmark = [
 ROUNDS = 3
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
 UNPACKED = {"fill", "rows"}  # Python itself leaks a dict where `zip(*columns, strict=True)` gets no iterable
-CALLS = 30  # that succeed, in a round
+CALLS = 30  # successful calls in a round
 LASTING = [None, True, False, SETTLED, UNTRACKED, ROLLED_BACK, Tuple, Root, Branch, AckEntry]
 
 
 def changed(objects, call):
-    """By how much a call changes references to these objects, and to all that there are, or else blocks of memory.
+    """Measure how a call changes the references to some objects, and all references, or else the blocks of memory.
 
-    What changes in one direction in each of some rounds: the least leak, the least loss.
+    A leak or loss shows in every round, noise does not: the result is the smallest change in one direction.
     """
     total = getattr(sys, "gettotalrefcount", sys.getallocatedblocks)
     before, after, least, most = (array("q", [sign * sys.maxsize] * (1 + len(objects))) for sign in (1, 1, 1, -1))
@@ -48,9 +48,9 @@ def changed(objects, call):
 
 
 def _count(counts, objects, total):
-    """Write the counts where they need no memory of their own."""
+    """Write the numbers of references into `counts`, without new memory."""
     gc.collect()
-    CLEAR_CACHES()  # of attributes: they keep names
+    CLEAR_CACHES()  # caches of attributes keep names alive
     for index, each in enumerate(objects, 1):
         counts[index] = sys.getrefcount(each)
     counts[0] = total()
@@ -74,7 +74,7 @@ def is_iterable(wrong):
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_calls_leave_nothing_behind(scene, caplog):
+def test_calls_leak_no_references(scene, caplog):
     caplog.set_level("CRITICAL")
     scenes = Scenes()
     lasting = [*LASTING, *getattr(scenes, scene)().objects, scenes.source, scenes.first, scenes.origin]
@@ -83,7 +83,7 @@ def test_calls_leave_nothing_behind(scene, caplog):
 
 
 def refuse_all():
-    """What is refused when a module is loaded."""
+    """Pass functions and classes to the core that it must refuse."""
     from pystorm_spark import _core
 
     wrong = [3, refuse_all, type("Port", (), {"__module__": Port.__module__, "__slots__": ("other", "append")}), Scenes]
@@ -105,5 +105,5 @@ def load_all():
 
 
 @pytest.mark.parametrize("use", [refuse_all, load_all])
-def test_decorators_leave_nothing_behind(use):
+def test_decorators_leak_no_references(use):
     assert not changed([Tuple, Root, Port], use)

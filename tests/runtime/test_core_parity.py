@@ -1,4 +1,4 @@
-"""Nobody can tell the two cores apart: the same calls give and raise the same, and leave the same behind.
+"""Both cores behave alike: the same calls have the same results and exceptions, and leave equal objects.
 
 Hypothesis draws a program: a list of calls with their arguments. It runs on two equal stages, once with the compiled
 functions and once with Python's own. Every outcome is compared, and at the end every object of the stages.
@@ -70,21 +70,21 @@ ANYTHING = st.sampled_from([None, 3, "x", [], {}, (), b"", 2.5, -7, 2**80])
 
 
 class FewIds(CountingRandom):
-    """Draws few ids, so that they meet, and zero."""
+    """Draws few different ids, zero among them, so that they often collide."""
 
     def getrandbits(self, bits):
         return super().getrandbits(bits) % 5 if bits == 64 else super().getrandbits(bits)
 
 
 class Actors:
-    """What a program is made with, and on."""
+    """The strategies of a program, and the stage it runs on."""
 
     def __init__(self, bits):
         self.mesh = stage(bits(7))
         self.tasks = [task for slot in self.mesh.slots for task in slot.bolts if task.component_id != "__acker"]
         self.source = self.mesh.task("source")
         self.state = KeyValueState(ValueCodec())
-        UNTRACKED.unsettled = ROLLED_BACK.unsettled = 0  # these trees are those of all stages
+        UNTRACKED.unsettled = ROLLED_BACK.unsettled = 0  # all stages share these trees
         self._begin()
 
     def _begin(self):
@@ -105,14 +105,14 @@ class Actors:
         return self.tasks[number % len(self.tasks)]
 
     def tuple(self, task, number):
-        """One that the bolt has received; something else if there is none."""
+        """Pick a tuple that the bolt has received, or another object if there is none."""
         kept = task.bolt.kept
         return kept[number % len(kept)] if kept else None
 
     def roots(self):
         return [*self.source.pending, *self.source.acked, *self.source._failed]
 
-    # The calls. Those whose names end in an underscore are not compiled; they bring about states for the others.
+    # The calls. Those whose names end in an underscore are not compiled; they prepare states for the others.
 
     def spout_emit(self, values, message_id, stream, way):
         emit = self.source.collector.emit
@@ -302,14 +302,14 @@ ROWS = call("rows", st.one_of(COLUMNS, st.lists(st.one_of(st.lists(KEYS, max_siz
 
 
 def own(value):
-    """A value that belongs to one run; what is called large is."""
+    """Copy a drawn value for one run; "LARGE" becomes a large value."""
     if type(value) in (list, tuple):
         return type(value)(map(own, value))
     return value * 20_000 if value in ("LARGE", b"LARGE") else value
 
 
 def played(program, bits):
-    """What comes of every call, and then all that there is."""
+    """Return the outcome of every call, followed by all objects of the stage."""
     actors = Actors(bits)
     came = [drawn(outcome(getattr(actors, name), *own(args))) for name, args in program]
     return came, drawn(actors)
@@ -333,17 +333,17 @@ def check(program, bits=CountingRandom):
 
 @settings(max_examples=200)
 @given(TREES, st.sampled_from([CountingRandom, CountingRandom, FewIds]))
-def test_tuples_and_trees(program, bits):
+def test_both_cores_treat_tuples_and_trees_alike(program, bits):
     check(program, bits)
 
 
 @given(STATES)
-def test_states(program):
+def test_both_cores_treat_states_alike(program):
     check(program)
 
 
 @given(st.lists(st.one_of(TEXTS, ROWS), min_size=1, max_size=5))
-def test_columns(program):
+def test_both_cores_treat_columns_alike(program):
     check(program)
 
 

@@ -1,4 +1,4 @@
-"""The compiled core owns what it uses and checks what it reads: no key, slot or argument makes it read freed memory.
+"""The compiled core owns the objects it uses and checks their types, so no input makes it read freed memory.
 
 Some of these faults show only under AddressSanitizer; `make test-sanitized` runs these tests, too.
 """
@@ -30,7 +30,7 @@ needs_compiled = pytest.mark.skipif(CORE != "compiled", reason="the compiled cor
 
 @dataclass(frozen=True, eq=False)
 class Meddling:
-    """A key of a number, whose hash does something once."""
+    """A key that equals another one of its number; computing its hash calls a function, once."""
 
     number: int
     deeds: list = field(default_factory=list)
@@ -45,7 +45,7 @@ class Meddling:
 
 
 class Leaving:
-    """A key that takes itself out of the list of values when it is compared, and does something as it goes."""
+    """A key that removes itself from the list of values when it is compared, and calls a function when it is freed."""
 
     def __init__(self, values, deed):
         self.values = values
@@ -69,12 +69,12 @@ def full_state():
 
 
 def roll_back(state, kept):
-    """Replace the layers of a state, and use the memory that they leave."""
+    """Roll back a state, and fill the memory that its old layers leave."""
     state.rollback()
     kept.extend({Meddling(7): "of another one"} for _ in range(200))
 
 
-def test_a_state_that_is_rolled_back_during_a_look_up_gives_what_it_had():
+def test_a_look_up_during_a_rollback_returns_the_value_before_it():
     for _ in range(50):
         state, kept = full_state(), []
         assert state.get(Meddling(7, [partial(roll_back, state, kept)]), "missing") == 7
@@ -91,7 +91,7 @@ def near(scenes):
     return scenes.first.routes["default"].ports[0]
 
 
-def test_a_key_may_replace_what_it_is_looked_up_in():
+def test_a_key_may_replace_the_index_during_its_look_up():
     scenes = Scenes()
     route = scenes.first.routes["default"]
     route.keys = {Meddling(1): 0}
@@ -102,14 +102,14 @@ def test_a_key_may_replace_what_it_is_looked_up_in():
     assert scenes.collector.emit([Meddling(1, [replace]), 1]) == [near(scenes).task_id]
 
 
-def test_a_key_may_go_before_its_port_is_read():
+def test_a_key_may_be_freed_before_its_port_is_read():
     scenes = Scenes()
     route = scenes.first.routes["default"]
     values, kept = [], []
 
     def forget():
         route.keys.clear()
-        kept.extend(int("9" * 4) for _ in range(50))  # where the index was
+        kept.extend(int("9" * 4) for _ in range(50))  # reuse the memory of the index
 
     values += [Leaving(values, forget), 1]
     route.ports = [near(scenes)] * 1000
@@ -171,7 +171,7 @@ def test_an_emit_is_dropped_if_its_anchor_is_rolled_back_while_its_task_is_chose
 
 
 class Shrinking:
-    """Garbage that shortens a list as it is collected."""
+    """Garbage that shortens a list when it is collected."""
 
     def __init__(self, items):
         self.items = items
@@ -182,7 +182,7 @@ class Shrinking:
 
 
 def collected_meanwhile(function, argument, items):
-    """What a function gives or raises while the garbage collector runs, which shortens the items."""
+    """Return the outcome of a function that is interrupted by a garbage collection, which shortens the items."""
     threshold = gc.get_threshold()
     gc.collect()
     Shrinking(items)
@@ -231,12 +231,12 @@ LONG_WAYS = {
     "emit_anchored_to_a_rolled_back_tuple",
     "emit_numbered",
     *RAISING,
-}  # of the numbered ones one row
+}  # a numbered emit of one row
 
 
 @needs_compiled
 @pytest.mark.parametrize("scene", [scene for scene in SCENES if scene not in LONG_WAYS])
-def test_a_common_call_is_all_in_c(scene):
+def test_a_common_call_never_leaves_c(scene):
     scenes = Scenes()
     call = getattr(scenes, scene)()
     ran = set()

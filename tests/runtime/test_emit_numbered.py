@@ -1,4 +1,4 @@
-"""Rows that a spout emits at once, with numbers for ids: as if it had emitted them one by one."""
+"""Rows that a spout emits in one call, with numbers as ids: the effect is that of single emits."""
 
 from threading import Thread
 
@@ -22,7 +22,7 @@ def shuffled_mesh(slots=1, **conf):
 
 
 def emit(mesh, rows=ROWS, first=5):
-    """Emit them as during a turn; what is refused."""
+    """Emit rows as during a turn; returns the refused ones."""
     refused = []
     collector = mesh.spout().collector
     mesh.slots[0]._open_short_way()
@@ -52,20 +52,20 @@ def test_each_row_has_an_id_and_a_tree_of_its_own(slots):
     assert not mesh.leftovers()
 
 
-def test_rows_are_counted():
+def test_rows_are_counted_as_emitted():
     mesh = shuffled_mesh(2)
     emit(mesh)
     task = mesh.task("spout")
     assert (task.collector.emits, task.routes["default"].emitted, task.counted().pending) == (3, 3, 3)
 
 
-def test_no_rows_are_nothing():
+def test_an_empty_list_emits_nothing():
     mesh = shuffled_mesh()
     assert emit(mesh, []) == []
     assert mesh.task("spout").collector.emits == 0
 
 
-def test_a_row_that_cannot_be_emitted_is_refused_and_those_behind_it_are_not():
+def test_a_row_that_cannot_be_emitted_is_refused_and_later_ones_are_emitted():
     mesh = shuffled_mesh(2)
     (message_id, row, error), *others = emit(mesh, [["a", []], ["too short"], ["c", []]])
     assert (message_id, row, others) == (*ids(6), ["too short"], [])
@@ -74,7 +74,7 @@ def test_a_row_that_cannot_be_emitted_is_refused_and_those_behind_it_are_not():
     assert [label for bolt in bolts(mesh) for label in bolt.seen] == ["a", "c"]
 
 
-def test_what_a_grouping_raises_refuses_the_row():
+def test_an_exception_in_a_grouping_refuses_the_row():
     mesh = web_mesh(slots=1)
     target = mesh.tasks("bolt")[0]
     refused = emit(mesh, [["a", [target]], ["b", [-1]], ["c", [target]]])
@@ -82,7 +82,7 @@ def test_what_a_grouping_raises_refuses_the_row():
     assert mesh.bolt().seen == ["a", "c"]
 
 
-def test_what_refused_raises_ends_it():
+def test_an_exception_in_refused_ends_the_call():
     def refused(*message):
         raise RuntimeError("nowhere to put it")
 
@@ -101,7 +101,7 @@ class NotingHook(TaskHook):
         self.emitted.append(info.values)
 
 
-def test_hooks_are_told():
+def test_hooks_get_the_emits():
     mesh = shuffled_mesh()
     hook = NotingHook()
     mesh.task("spout").add_hook(hook)

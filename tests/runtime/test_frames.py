@@ -1,4 +1,4 @@
-"""What leaves a slot: tuples and acks become frames, in the order in which they were sent."""
+"""The outbox of a slot: tuples and acks become frames, in the order in which they were sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUES = ValueCodec()
 
 
 class Scripted(random.Random):
-    """Gives the numbers it was made with, in their order."""
+    """A source of random ids that returns given numbers."""
 
     def __new__(cls, *numbers):
         return super().__new__(cls)
@@ -69,12 +69,12 @@ def test_every_target_has_its_own_frame(outbox):
     )
 
 
-def test_nothing_is_there_to_take_before_it_is_sealed(outbox):
+def test_an_unsealed_outbox_gives_no_frames(outbox):
     send(outbox, TupleBuffer(4, 2, "default"), "a")
     assert outbox.take() == []
 
 
-def test_frames_are_taken_once(outbox):
+def test_a_frame_is_taken_once(outbox):
     send(outbox, TupleBuffer(4, 2, "default"), "a")
     assert len(taken(outbox)) == 1
     assert taken(outbox) == []
@@ -88,7 +88,7 @@ def test_a_buffer_is_filled_anew_after_it_was_sealed(outbox):
         assert (frame.rows, list(frame.roots)) == ([[word]], [7])
 
 
-def test_what_was_sealed_in_several_turns_is_taken_in_order(outbox):
+def test_frames_of_several_turns_are_taken_in_order(outbox):
     buffer = TupleBuffer(4, 2, "default")
     for number in range(3):
         send(outbox, buffer, number)
@@ -172,7 +172,7 @@ def test_no_empty_frame_is_sealed(outbox):
     assert [frame.stream for frame in taken(outbox)] == ["default", "other"]
 
 
-def test_no_more_frames_are_taken_once_there_are_enough(outbox):
+def test_taking_stops_once_there_are_enough_frames(outbox):
     buffer = TupleBuffer(4, 2, "default")
     for number in range(3):
         send(outbox, buffer, number)
@@ -183,7 +183,7 @@ def test_no_more_frames_are_taken_once_there_are_enough(outbox):
 
 
 @pytest.mark.parametrize("odd", [1 << 70, "\ud800", {"a": 1}])
-def test_rows_that_cannot_be_packed_together_travel_all_the_same(outbox, odd):
+def test_rows_that_cannot_be_packed_together_are_packed_one_by_one(outbox, odd):
     buffer = TupleBuffer(4, 2, "default")
     for value in ("a", odd, "b"):
         row = [value]
@@ -219,7 +219,7 @@ def test_acks_fails_and_resets_of_one_spout_task_travel_in_one_frame(outbox):
     assert (list(frame.failed_roots), list(frame.reset_roots)) == ([2], [3])
 
 
-def test_every_spout_task_hears_of_its_own_roots(outbox):
+def test_every_spout_task_gets_the_outcomes_of_its_own_roots(outbox):
     outbox.fail(branch_of(outbox, 1, home=5))
     outbox.fail(branch_of(outbox, 2, home=6))
     assert [(frame.target, list(frame.failed_roots)) for frame in taken(outbox)] == [(5, [1]), (6, [2])]
@@ -254,7 +254,7 @@ LANES = st.tuples(st.sampled_from([4, 6]), st.sampled_from([2, 3]), st.sampled_f
 
 
 @given(st.lists(LANES | st.none(), max_size=60))
-def test_tuples_between_two_tasks_keep_their_order_whatever_else_is_sent(lanes):
+def test_tuples_between_two_tasks_keep_their_order_among_any_others(lanes):
     outbox, buffers, sent = Outbox(random.Random(1), VALUES), {}, []
     for number, lane in enumerate(lanes):
         if lane is None:

@@ -1,4 +1,4 @@
-"""The limit of pending messages of a spout task, and which timeouts count as failures of a message."""
+"""The pending limit of a spout task, and which timeouts count as failures of a message."""
 
 from pystorm_spark.runtime.pending_limit import QUEUED, TIMED_OUT, PendingLimit
 

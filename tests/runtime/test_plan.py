@@ -65,7 +65,7 @@ def test_there_is_one_acker_for_each_slot_unless_told():
     assert plan_of(builder, slots=3).tasks["__acker"] == [1, 2, 3]
 
 
-def test_there_is_one_acker_for_each_worker_that_was_asked_for():
+def test_there_is_one_acker_for_each_configured_worker():
     builder, _ = word_count()
     assert plan_of(builder, {"topology.workers": 4}).tasks["__acker"] == [1, 2, 3, 4]
 
@@ -105,7 +105,7 @@ def test_without_consumers_there_is_no_stream_of_metrics():
     assert list(plan_of(builder).outputs_of("words")) == ["default"]
 
 
-def test_num_tasks_counts_and_not_the_parallelism():
+def test_num_tasks_overrides_the_parallelism():
     builder, declarer = word_count(bolts=2)
     declarer.set_num_tasks(5)
     assert len(plan_of(builder).tasks["count"]) == 5
@@ -161,11 +161,11 @@ def test_the_slots_share_the_tasks_among_them_and_leave_none_out():
     assert all(plan.tasks_in(slot) == sorted(plan.tasks_in(slot)) for slot in range(3))
 
 
-def test_every_id_leads_back_to_its_component():
+def test_every_task_id_has_its_component():
     builder, _ = word_count(spouts=2, bolts=2)
     assert plan_of(builder).component_of == {1: "__acker", 2: "count", 3: "count", 4: "words", 5: "words"}
 
 
-def test_users_see_their_own_components_only():
+def test_system_components_are_hidden_from_users():
     builder, _ = word_count()
     assert set(plan_of(builder).user_tasks) == {"words", "count"}

@@ -1,4 +1,4 @@
-"""While a slot is quiescing no tree begins: emits of spouts wait until it goes on, and keep their order."""
+"""While a slot is quiescing no tree begins: emits of spouts wait until it ends, and keep their order."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_waiting_emits_go_before_later_ones():
     bolt.seen.clear()
     slot.quiescing = False
     bolt.ack("first")
-    mesh.task("spout").tell_outcomes()  # as a commit does it, before the slot is turned again
+    mesh.task("spout").tell_outcomes()  # a commit does this before the next turn of the slot
     mesh.settle()
     assert bolt.seen == ["deactivate", "ack"]
 

@@ -31,7 +31,7 @@ def test_an_entry_expires_at_the_rotation_that_has_its_bucket_count(buckets, rot
     assert [rotating.rotate() for _ in range(buckets)] == [{}] * (buckets - 1) + [{"key": "value"}]
 
 
-def test_put_again_makes_an_entry_young_again():
+def test_a_second_put_makes_an_entry_young_again():
     rotating = RotatingMap(2)
     rotating.put("key", "old")
     rotating.rotate()
@@ -57,7 +57,7 @@ def test_iteration_is_from_the_oldest_to_the_newest():
     assert list(rotating) == ["b", "c", "d"]
 
 
-def test_an_entry_is_found_whatever_its_bucket():
+def test_an_entry_is_found_in_any_bucket():
     rotating = RotatingMap(2)
     rotating.put("old", 1)
     rotating.rotate()
@@ -81,7 +81,7 @@ OPERATIONS = st.one_of(
 
 
 @given(st.integers(1, 4), st.lists(OPERATIONS, max_size=60))
-def test_any_operations_give_what_a_dict_of_ages_gives(buckets, operations):
+def test_any_operations_agree_with_a_dict_of_ages(buckets, operations):
     rotating, ages = RotatingMap(buckets), {}
     for verb, key in operations:
         if verb == "put":

@@ -1,4 +1,4 @@
-"""Groupings: to which tasks an emit goes. Seen from the emit itself, which says where its tuples went."""
+"""Groupings: to which tasks an emit goes, as the emit itself returns them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Sink(Bolt):
 
 
 class Network:
-    """The spout `source` and bolts that listen to it; `send` gives the ids of the tasks that got a copy."""
+    """The spout `source` and its subscribers; `send` returns the ids of the tasks that got a copy."""
 
     def __init__(self, *subscribe, tasks=4, sources=1, slots=1, conf=None):
         builder = TopologyBuilder()
@@ -134,7 +134,7 @@ def test_shuffle_stays_in_the_slot_where_it_can(grouping):
 
 
 @pytest.mark.parametrize("grouping", [by_shuffle, by_local_or_shuffle])
-def test_shuffle_is_even_over_all_tasks_where_none_is_near(grouping):
+def test_shuffle_without_a_task_in_the_slot_is_even_over_all_tasks(grouping):
     network = Network(grouping, tasks=2, sources=3, slots=3)
     counts = Counter(task for _ in range(20) for task in network.send("w", source=2))
     assert counts == dict.fromkeys(network.tasks(), 10)
@@ -234,7 +234,7 @@ class Unhashable:
 
 @pytest.mark.parametrize("grouping", [by_word, by_partial_key])
 @pytest.mark.parametrize("key", [object(), print, Unhashable(), [object()]], ids=lambda key: type(key).__name__)
-def test_a_key_that_is_no_value_is_refused_with_component_stream_and_fields(grouping, key):
+def test_a_key_that_cannot_be_hashed_is_refused_with_component_stream_and_fields(grouping, key):
     network = Network(grouping)
     for _ in range(2):
         with pytest.raises(EmitError, match=r"'source' emits on stream 'default', which is grouped on \['word'\]: "):
@@ -251,7 +251,7 @@ def test_javas_hash_gives_the_task_of_java_storm(keys, tasks):
         assert network.send(key) == [network.tasks()[java_fields_index([key], tasks)]]
 
 
-def test_javas_hash_tells_numbers_of_different_types_apart():
+def test_javas_hash_differs_for_numbers_of_different_types():
     network = Network(by_word, tasks=97, conf=JAVA)
     assert len({tuple(network.send(key)) for key in (1, 1.0, True, 1, 1.0, True)}) == 3
 
@@ -262,7 +262,7 @@ def test_javas_hash_takes_the_fields_in_the_order_of_the_grouping():
         assert network.send(word, n) == [network.tasks()[java_fields_index([n, word], 97)]]
 
 
-def test_a_key_that_java_does_not_have_is_refused():
+def test_a_key_without_a_java_counterpart_is_refused():
     network = Network(by_word, conf=JAVA)
     with pytest.raises(EmitError, match=r"which is grouped on \['word'\]: cannot hash a object as Java does"):
         network.send(object())
@@ -327,7 +327,7 @@ def test_a_direct_emit_to_a_task_that_listens_to_another_stream_is_refused():
         network.send_direct(network.tasks(1)[0])
 
 
-def test_a_direct_emit_to_none_is_not_taken_for_a_regular_emit():
+def test_a_direct_emit_to_task_none_is_refused():
     network = Network(by_all)
     with pytest.raises(EmitError, match="emit_direct of component 'source'"):
         network.collector().emit_direct(None, ["w", 0])
@@ -375,7 +375,7 @@ def test_custom_sends_to_the_tasks_it_chooses(chooser, positions):
     assert network.send("w", positions) == [network.tasks()[index] for index in positions]
 
 
-def test_custom_may_choose_nobody_and_the_tuple_is_acked():
+def test_custom_may_choose_no_task_and_the_tuple_is_acked():
     network = Network(by_custom(Chosen()))
     assert network.send("w", [], message_id="id") == []
     network.mesh.settle()
@@ -391,7 +391,7 @@ class Answering(CustomStreamGrouping):
 
 
 @pytest.mark.parametrize("answer", [[1], [2, 99], ["2"], [[2]], None, 2], ids=shown)
-def test_a_custom_grouping_that_chooses_what_is_no_target_is_refused(answer):
+def test_a_custom_grouping_that_chooses_another_task_than_a_target_is_refused(answer):
     network = Network(by_custom(Answering(answer)))
     problem = r"custom grouping Answering of bolt 'sink0' chose .* for stream 'default' of 'source'; .* \[2, 3, 4, 5\]"
     with pytest.raises(EmitError, match=problem):
@@ -399,7 +399,7 @@ def test_a_custom_grouping_that_chooses_what_is_no_target_is_refused(answer):
 
 
 class Telling(CustomStreamGrouping):
-    """Refuses the tuple with all that it was told, so that the test can read it."""
+    """Raises an exception with the arguments of its calls, for the test to read."""
 
     def prepare(self, context, stream, target_tasks):
         self.told = (context.this_component_id, context.this_task_id, stream, target_tasks)
@@ -408,7 +408,7 @@ class Telling(CustomStreamGrouping):
         raise LookupError(*self.told, task_id, values)
 
 
-def test_a_custom_grouping_is_told_who_sends_what_to_whom():
+def test_prepare_of_a_custom_grouping_gets_task_stream_and_targets():
     network = Network(by_custom(Telling()), sources=2)
     sender = network.mesh.tasks("source")[1]
     with pytest.raises(LookupError) as raised:
@@ -438,7 +438,7 @@ def test_two_subscribers_each_get_a_copy():
     assert network.send("w") == [*network.tasks(0)[:1], *network.tasks(1)]
 
 
-def test_two_fields_groupings_of_one_stream_do_not_mix_their_keys():
+def test_two_fields_groupings_of_one_stream_keep_their_keys_apart():
     network = Network(by_word, by_both, tasks=97)
     alone = [Network(by_word, tasks=97), Network(by_both, tasks=97)]
     for word, n in [("a", 1), ("b", 2), ("a", 2), (("a", 1), 3)]:
@@ -446,7 +446,7 @@ def test_two_fields_groupings_of_one_stream_do_not_mix_their_keys():
         assert found == [other.tasks().index(other.send(word, n)[0]) for other in alone]
 
 
-def test_a_stream_without_subscribers_sends_to_nobody():
+def test_an_emit_on_a_stream_without_subscribers_reaches_no_task():
     network = Network(by_all)
     assert network.send("w", stream="direct") == []
 

@@ -1,4 +1,4 @@
-"""Which component a slot is calling, to which its printed lines are attributed."""
+"""The component that a slot is calling; printed lines are attributed to it."""
 
 from threading import Thread, get_ident
 
@@ -11,7 +11,7 @@ from tests.runtime.slots import HoldingBolt, Mesh, ScriptedSpout
 
 
 class WatchfulSpout(ScriptedSpout):
-    """Notes which component its slot says is running, whenever it is called."""
+    """Notes at every call which component is running according to its slot."""
 
     slot = None
 
@@ -33,7 +33,7 @@ class WatchfulSpout(ScriptedSpout):
 
 
 class SettlingBolt(HoldingBolt):
-    """Acks what is called "ack", fails what is called "fail", and holds the rest."""
+    """Acks tuples labelled "ack", fails those labelled "fail", and holds the rest."""
 
     def execute(self, tup):
         super().execute(tup)
@@ -42,7 +42,7 @@ class SettlingBolt(HoldingBolt):
 
 
 def watched():
-    """A slot with a spout that watches and a bolt, its spout, and what the slot calls that."""
+    """Build a slot with a watching spout and a bolt; returns the mesh, the spout, and the slot's name for it."""
     builder = TopologyBuilder()
     builder.set_spout("spout", WatchfulSpout())
     builder.set_bolt("bolt", SettlingBolt()).shuffle_grouping("spout")
@@ -53,7 +53,7 @@ def watched():
 
 
 def bolt_runs_last(mesh, spout, label):
-    """Have the bolt execute a tuple, after which its slot polls no spout."""
+    """Have the bolt execute a tuple, without polling a spout after it."""
     spout.emit(label, message_id=label)
     mesh.slots[0].active = False
     mesh.slots[0]._run_bolts(0)
@@ -81,7 +81,7 @@ def test_a_spout_is_running_while_it_is_activated_and_deactivated():
 
 
 class WatchfulGrouping(CustomStreamGrouping):
-    """Notes which component the slot that is being opened says is running."""
+    """Notes which component is running according to the slot that is being opened."""
 
     slot = None
     told = None
@@ -113,7 +113,7 @@ def test_a_component_is_running_while_the_groupings_of_its_streams_are_prepared(
     assert sorted(WatchfulGrouping.told) == emitting
 
 
-def test_nothing_is_said_of_a_thread_that_the_slot_does_not_know():
+def test_a_thread_unknown_to_the_slot_runs_no_component():
     mesh, *_ = watched()
     found = []
     thread = Thread(target=lambda: found.append(mesh.slots[0].running(get_ident())))
@@ -123,7 +123,7 @@ def test_nothing_is_said_of_a_thread_that_the_slot_does_not_know():
     assert found == [None]
 
 
-def test_what_threads_have_posted_is_made_within_a_call_of_another_bolt():
+def test_posted_calls_of_threads_run_within_a_call_of_another_bolt():
     builder = TopologyBuilder()
     builder.set_spout("spout", ScriptedSpout())
     builder.set_bolt("threaded", HoldingBolt()).shuffle_grouping("spout")

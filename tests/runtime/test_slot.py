@@ -1,4 +1,4 @@
-"""Slots of one plan that exchange frames: trees that span them, timeouts, order, and what must not be left behind."""
+"""Slots of one plan that exchange frames: trees that span slots, timeouts, order, and leaks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told(mesh, index=0):
 
 
 def emit_to_bolts(mesh, *indexes, message_id="id", label="root", spout=0):
-    """Have a spout emit to the bolt tasks of these numbers; where there is one in each slot, they number the slots."""
+    """Have a spout emit to the bolt tasks with these numbers; with one task in each slot, these are slot numbers."""
     targets = [mesh.tasks("bolt")[index] for index in indexes]
     mesh.spout(index=spout).emit(label, *targets, message_id=message_id)
     mesh.settle()
@@ -104,7 +104,7 @@ def test_a_drained_subtree_may_get_later_tuples():
     assert not mesh.leftovers()
 
 
-def test_an_unanchored_tuple_does_not_hold_the_tree_up():
+def test_an_unanchored_tuple_does_not_delay_the_tree():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 0)
     mesh.bolt().emit("free", mesh.tasks("bolt")[1])
@@ -125,7 +125,7 @@ def test_a_fail_in_another_slot_fails_the_root_once():
 
 
 @pytest.mark.parametrize("slot", [0, 1], ids=["in its own slot", "in another slot"])
-def test_a_spout_can_ask_why_its_tuple_has_failed(slot):
+def test_a_spout_can_read_why_its_tuple_has_failed(slot):
     mesh = web_mesh(slots=2)
     bolt, collector = mesh.bolt(index=slot), mesh.task("spout").collector
     emit_to_bolts(mesh, slot)
@@ -157,13 +157,13 @@ def test_a_subtree_with_a_failed_and_an_acked_tuple_does_not_ack_the_tree():
 
 def test_an_exception_in_another_slot_fails_the_root():
     mesh = web_mesh(slots=2)
-    mesh.bolt(index=1).held = None  # what `execute` needs
+    mesh.bolt(index=1).held = None  # `execute` needs it
     emit_to_bolts(mesh, 1)
     assert told(mesh) == [("fail", "id")]
     assert not mesh.leftovers()
 
 
-def test_the_trees_of_one_message_id_are_told_one_by_one():
+def test_each_tree_of_one_message_id_has_its_own_outcome():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 1, label="first")
     emit_to_bolts(mesh, 1, label="second")
@@ -190,7 +190,7 @@ def test_a_falsy_message_id_is_an_id(message_id):
 
 
 def two_roots(mesh, at):
-    """Two roots of spout tasks in two slots, both held by one bolt; that bolt and the two tuples."""
+    """Emit roots in two slots, both held by one bolt; returns the mesh, that bolt and the two tuples."""
     for spout in (0, 1):
         emit_to_bolts(mesh, at, message_id=spout, label=f"root{spout}", spout=spout)
     bolt = mesh.bolt(index=at)
@@ -241,7 +241,7 @@ def test_the_child_of_a_tuple_of_two_trees_belongs_to_both():
     assert (told(mesh, 0), told(mesh, 1)) == ([("ack", 0)], [("ack", 1)])
 
 
-def test_a_tree_that_parts_and_meets_again_is_acked_once():
+def test_a_tree_that_splits_and_joins_is_acked_once():
     mesh = web_mesh(slots=3)
     emit_to_bolts(mesh, 0)
     pass_on(mesh, 0, "root", "half", 1, 2)
@@ -296,7 +296,7 @@ def test_a_tuple_of_a_tree_and_of_none_belongs_to_the_tree():
     assert told(mesh) == [("ack", "id")]
 
 
-# Trees that are over.
+# Trees that have ended.
 
 
 def test_a_tuple_of_a_failed_tree_that_leaves_its_slot_later_leaves_nothing_behind():
@@ -319,7 +319,7 @@ def test_a_reset_of_a_failed_tree_leaves_nothing_behind(timeouts):
     assert not mesh.leftovers()
 
 
-def test_a_look_at_a_failed_tree_leaves_nothing_behind():
+def test_reading_the_ids_of_a_failed_tree_leaves_nothing_behind():
     mesh = web_mesh(slots=2, bolts=3)
     emit_to_bolts(mesh, 0, 2)
     fail(mesh, 0, "root")
@@ -340,7 +340,7 @@ def test_an_ack_that_comes_after_the_timeout_is_ignored_and_the_replay_is_not_ha
     assert not mesh.leftovers()
 
 
-def test_a_fail_that_comes_after_the_timeout_is_not_told_again():
+def test_a_fail_after_the_timeout_does_not_fail_the_root_twice():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 1)
     mesh.advance(TIMEOUT_SECS)
@@ -418,7 +418,7 @@ def test_a_frame_that_comes_twice_makes_no_false_ack():
     assert not mesh.leftovers()
 
 
-def test_what_is_forgotten_is_neither_acked_nor_failed():
+def test_forgotten_tuples_are_neither_acked_nor_failed():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 0, message_id="near")
     emit_to_bolts(mesh, 1, message_id="far")
@@ -432,15 +432,15 @@ def test_what_is_forgotten_is_neither_acked_nor_failed():
     assert not mesh.leftovers()
 
 
-def test_new_tuples_of_a_slot_that_was_delayed_have_their_whole_timeout():
+def test_new_tuples_of_a_delayed_slot_have_their_whole_timeout():
     mesh = web_mesh(slots=1)
-    mesh.clock.now = 2 * TIMEOUT_SECS - 1  # No turn for that long: the rotation is late.
+    mesh.clock.now = 2 * TIMEOUT_SECS - 1  # There was no turn for that long, so the rotation is late.
     emit_to_bolts(mesh, 0)
     mesh.advance(TIMEOUT_SECS - 1)
     assert told(mesh) == []
 
 
-def test_without_timeouts_a_tuple_is_pending_for_ever():
+def test_without_timeouts_a_tuple_is_pending_forever():
     mesh = web_mesh(slots=2, conf={"topology.enable.message.timeouts": False})
     emit_to_bolts(mesh, 1)
     for _ in range(10):
@@ -485,7 +485,7 @@ def test_tuples_that_outlive_the_entry_of_their_subtree_still_complete_the_tree(
         mesh.bolt(index=1).collector.reset_timeout(tup)
         mesh.settle()
         mesh.advance(TIMEOUT_SECS)
-    pass_on(mesh, 1, "root", "child", 0, 1)  # comes back to the slot that has forgotten its part
+    pass_on(mesh, 1, "root", "child", 0, 1)  # comes back to the slot, whose subtree has expired
     ack(mesh, 0, "child")
     ack(mesh, 1, "child")
     assert told(mesh) == [("ack", "id")]
@@ -627,7 +627,7 @@ def test_a_tuple_that_cannot_be_unpacked_in_the_middle_of_a_run_fails_its_tree_o
 
 
 class LockSendingBolt(HoldingBolt):
-    """Sends a lock on when it receives the label "lock", and holds everything else."""
+    """Emits a lock when it receives the label "lock", and holds everything else."""
 
     def execute(self, tup):
         super().execute(tup)
@@ -687,7 +687,7 @@ def test_with_try_serialize_a_refused_tuple_of_two_trees_leaves_both_complete():
 
 
 @pytest.mark.parametrize("component", ["spout", "bolt"])
-def test_a_thread_hears_at_its_emit_that_a_value_cannot_be_packed(component):
+def test_an_emit_of_a_value_that_cannot_be_packed_raises_in_the_thread(component):
     mesh = web_mesh(slots=2)
     source = mesh.spout() if component == "spout" else mesh.bolt()
     heard = []
@@ -738,18 +738,18 @@ def test_edges_inside_a_slot_draw_no_ids():
     assert mesh.rng.draws == before
 
 
-def test_only_what_leaves_a_slot_draws_ids():
+def test_only_tuples_that_leave_a_slot_draw_ids():
     mesh = web_mesh(slots=2, bolts=3)
     emit_to_bolts(mesh, 0)
     before = mesh.rng.draws
     pass_on(mesh, 0, "root", "child", 2, 1, 0)
     assert mesh.rng.draws == before + 2  # the root's, and a supply of edge ids
     pass_on(mesh, 1, "child", "home", 0, 2)
-    assert mesh.rng.draws == before + 3  # the other slot's supply
+    assert mesh.rng.draws == before + 3  # the supply of edge ids of the other slot
 
 
 class ScriptedRandom(random.Random):
-    """Gives the numbers of `script` as the first ids of roots."""
+    """A source of random ids that starts with the numbers of `script`."""
 
     script = ()
 
@@ -777,7 +777,7 @@ def test_roots_that_draw_the_same_id_are_kept_apart(stuck):
 # Untracked.
 
 
-def test_an_untracked_tuple_is_never_told_and_leaves_nothing_behind():
+def test_an_untracked_tuple_has_no_outcome_and_leaves_nothing_behind():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 0, 1, message_id=None)
     before = mesh.rng.draws
@@ -803,7 +803,7 @@ def test_without_ackers_a_tuple_is_acked_at_its_emit_and_not_tracked():
     assert not mesh.leftovers()
 
 
-# What spouts and bolts are told and counted.
+# Calls and counts of spouts and bolts.
 
 
 class ReplayingSpout(ScriptedSpout):
@@ -826,7 +826,7 @@ def test_a_tuple_that_is_emitted_again_in_fail_has_the_latency_of_its_own_emit()
 
 
 class TickingBolt(Bolt):
-    """Emits anchored to every tick, and acks it; or fails it."""
+    """Emits a tuple anchored to each tick, then acks or fails the tick."""
 
     outputs = ("label", "targets")
     fails = False
@@ -889,7 +889,7 @@ def test_a_thousand_trees_of_any_fate_leave_nothing_behind():
 
 
 def settle_at_random(mesh, rng):
-    """Of what is held, pass some on anchored to several, ack most, fail some and forget some."""
+    """Pass on some held tuples with several anchors, ack most, fail some and forget some."""
     for index in range(3):
         bolt = mesh.bolt(index=index)
         for tup in list(bolt.held):
@@ -916,7 +916,7 @@ def test_a_tuple_that_is_too_large_for_another_slot_is_refused_at_the_emit_with_
     assert not mesh.leftovers()
 
 
-def test_calls_of_user_code_are_announced_before_they_are_made():
+def test_calls_of_user_code_are_announced_beforehand():
     mesh = web_mesh(slots=1)
     slot = mesh.slots[0]
     calls = []
@@ -934,7 +934,7 @@ def test_calls_of_user_code_are_announced_before_they_are_made():
 # Quiescing.
 
 
-class HearsOfRest(ScriptedSpout):
+class NotesActivation(ScriptedSpout):
     def activate(self):
         self.told.append("activate")
 
@@ -944,7 +944,7 @@ class HearsOfRest(ScriptedSpout):
 
 def test_spouts_can_be_deactivated_without_a_turn():
     builder = TopologyBuilder()
-    builder.set_spout("spout", HearsOfRest())
+    builder.set_spout("spout", NotesActivation())
     builder.set_bolt("bolt", HoldingBolt()).all_grouping("spout")
     mesh = Mesh(builder.create_topology(), slots=1)
     mesh.spout().emit("root")

@@ -1,7 +1,7 @@
-"""Random walks over slots whose wire loses, repeats and reorders frames, held against a model of the tuple trees.
+"""Random walks over slots whose wire loses, repeats and reorders frames, compared with a model of the tuple trees.
 
-Every tracked root is told acked or failed exactly once; acked only when all that it led to was acked; failed only for
-a reason. The slots count and XOR, the model knows every tuple.
+Every tracked root is acked or failed exactly once. It is acked only after all tuples of its tree, and failed only for
+a reason. The slots count and XOR; the model knows every tuple.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .slots import TIMEOUT_SECS, web_mesh
 
 
 class Emission:
-    """One emit: the tuples it was anchored to, and for each target the copies that arrived there."""
+    """One emit: its anchors, and for each target the copies that arrived there."""
 
     def __init__(self, label, targets, anchors=()):
         self.label = label
@@ -31,7 +31,7 @@ class Emission:
             anchor.children.append(self)
 
     def is_done(self):
-        """Whether every target has fully processed the emission; of a repeated one any copy will do."""
+        """Whether every target has fully processed the emission; one copy of a repeated frame is enough."""
         return all(any(copy.is_done() for copy in copies) for copies in self.copies.values())
 
     def has_failed(self):
@@ -39,7 +39,7 @@ class Emission:
 
 
 class RootEmission(Emission):
-    """What a spout emitted with an id."""
+    """A tracked emit of a spout."""
 
     def __init__(self, label, targets, now):
         super().__init__(label, targets)
@@ -65,7 +65,7 @@ class Copy:
         return self.state == "failed" or any(child.has_failed() for child in self.children)
 
 
-PICK = st.integers(0, 99)  # of whatever there is to pick from, modulo its number
+PICK = st.integers(0, 99)  # an index, modulo the number of choices
 PICKS = st.lists(PICK, min_size=1, max_size=3)
 
 
@@ -81,7 +81,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.copies = {}  # {tuple: its copy}
         self.settled = []
 
-    # What spouts and bolts do.
+    # Actions of spouts and bolts.
 
     @rule(spout=PICK, receivers=PICKS, arrives=st.booleans())
     def emit_tracked(self, spout, receivers, arrives):
@@ -147,7 +147,7 @@ class SlotMachine(RuleBasedStateMachine):
         if resets:
             copy.bolt.collector.reset_timeout(copy.tup)
 
-    # What slots, wire and clock do.
+    # Actions of slots, wire and clock.
 
     @rule(which=PICK)
     def turn(self, which):
@@ -175,7 +175,7 @@ class SlotMachine(RuleBasedStateMachine):
 
     @rule()
     def calm_down(self):
-        """When all has arrived and the wire is safe, every root whose fate is decided has been told."""
+        """Once all frames have arrived, and none was lost, every root with a known outcome has been reported."""
         self.mesh.settle()
         self.look()
         if self.wire_is_safe:
@@ -188,10 +188,10 @@ class SlotMachine(RuleBasedStateMachine):
                 self.close(copy, "acked")
             self.calm_down()
 
-    # The laws.
+    # The invariants.
 
     @invariant()
-    def pending_are_the_roots_that_were_not_told(self):
+    def pending_roots_are_those_without_an_outcome(self):
         pending = sum(task.counted().pending for slot in self.mesh.slots for task in slot.spouts)
         assert pending == sum(not root.told for root in self.roots)
 
@@ -226,7 +226,7 @@ class SlotMachine(RuleBasedStateMachine):
         return list(dict.fromkeys(self.pick(self.bolts, which).task_id for which in picks))
 
     def pick_anchors(self, first, more):
-        """One held tuple and more of the same bolt; the same one may come twice."""
+        """Pick one held tuple and more of the same bolt, possibly the same one twice."""
         anchor = self.pick(self.held(), first)
         others = [copy for copy in self.held() if copy.bolt is anchor.bolt]
         return [anchor, *(self.pick(others, which) for which in more)]
@@ -251,7 +251,7 @@ class SlotMachine(RuleBasedStateMachine):
         assert copy.tup._tree is SETTLED
 
     def look(self):
-        """Take down what has arrived at the bolts and what the spouts were told."""
+        """Record the tuples that have arrived at bolts, and the acks and fails of the spouts."""
         for bolt in self.bolts:
             for tup in bolt.held:
                 if tup not in self.copies:

@@ -1,4 +1,4 @@
-"""Subtrees: their counts, when they are drained, and the acks that they then send home."""
+"""Subtrees: their counts, when they are drained, and the acks that they send to the spout's slot then."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ HOME = 5
 
 
 class Post:
-    """An outbox and what it has sent home: the acks, the fails and the resets of one spout task."""
+    """An outbox, and what it has sent home: acks, fails and resets for one spout task."""
 
     def __init__(self):
         self.outbox = Outbox(random.Random(1), ValueCodec())
 
     def branch(self, root_id, edge):
-        """A branch into which one tuple has come along `edge`."""
+        """Make a branch that one tuple has entered along `edge`."""
         branch = Branch(root_id, HOME, self.outbox)
         branch.edge ^= edge
         branch.unsettled += 1
@@ -31,7 +31,7 @@ class Post:
         return branch
 
     def sent(self):
-        """([(root, edges)] acked, roots failed, roots reset)."""
+        """Return ([(root, edges)] acked, failed roots, reset roots)."""
         self.outbox.seal()
         frames = [decode(frame.payload, ValueCodec()) for frame in self.outbox.take()]
         acked = [pair for frame in frames for pair in zip(frame.acked_roots, frame.acked_edges, strict=True)]
@@ -104,7 +104,7 @@ def test_a_branch_whose_edges_cancel_sends_nothing():
     assert post.sent() == NOTHING
 
 
-def test_a_reset_goes_home():
+def test_a_branch_sends_its_reset_home():
     post = Post()
     post.branch(7, 0b01).reset_timeout()
     assert post.sent() == ([], [], [7])
@@ -121,7 +121,7 @@ def test_a_branch_knows_its_root_and_its_home():
 def test_a_late_drain_waits_for_tuples_that_a_frame_brought_meanwhile():
     post = Post()
     branch = post.branch(7, 0b01)
-    branch.unsettled -= 1  # by another thread, which posts the drain
+    branch.unsettled -= 1  # as by another thread, which posts the drain
     branch.edge ^= 0b10
     branch.unsettled += 1
     branch.drained()
@@ -168,7 +168,7 @@ def test_a_joint_that_drains_first_leaves_its_parents_unsettled():
     assert (one.unsettled, two.unsettled, post.sent()) == (1, 1, NOTHING)
 
 
-def test_a_joint_fails_and_resets_all_its_parents():
+def test_a_fail_or_reset_of_a_joint_reaches_all_its_parents():
     post = Post()
     joint = join([post.branch(1, 0b01), post.branch(2, 0b10)])
     joint.fail()
@@ -217,11 +217,11 @@ def test_joints_settled_in_any_order_leave_every_count_at_zero(groups, rng):
     assert sorted(post.sent()[0]) == [(1, 1), (2, 2), (3, 4), (4, 8)]
 
 
-# Roots: of a spout task in a slot.
+# Roots in the slot of their spout task.
 
 
 def emitted(*targets, mesh=None):
-    """A root that a spout has just emitted, in a mesh of two slots; the targets are numbers of the bolt's tasks."""
+    """Emit a root in a mesh of two slots; the targets are numbers of the bolt's tasks."""
     mesh = mesh or web_mesh()
     mesh.spout().emit("label", *(mesh.tasks("bolt")[index] for index in targets), message_id="id")
     (root,) = mesh.task("spout").pending
@@ -239,7 +239,7 @@ def test_a_root_has_an_id_once_a_tuple_leaves_the_slot():
     assert root.root_id != 0
 
 
-def test_a_root_that_is_looked_at_has_an_id_and_keeps_it():
+def test_a_root_whose_id_is_read_keeps_it():
     mesh, root = emitted(0)
     mesh.settle()
     (tup,) = mesh.bolt().held
@@ -249,7 +249,7 @@ def test_a_root_that_is_looked_at_has_an_id_and_keeps_it():
     assert tup.message_id.anchors_to_ids == {root_id: 0}
 
 
-def test_a_root_that_was_only_looked_at_is_acked():
+def test_a_root_whose_id_was_only_read_is_acked():
     mesh, _ = emitted(0)
     mesh.settle()
     assert mesh.bolt().held[0].message_id.anchors

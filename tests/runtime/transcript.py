@@ -1,6 +1,6 @@
-"""What slots do with tuples of all kinds, digested: `python -m tests.runtime.transcript` prints a line for each seed.
+"""A digest of how slots treat tuples of all kinds: `python -m tests.runtime.transcript` prints a line for each seed.
 
-The components draw what they do from the seed and nothing else, so that the lines tell whether two cores differ.
+The actions of the components depend on the seed alone, so different lines mean that two cores differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .slots import TIMEOUT_SECS, Mesh
 
 SEEDS = range(8)
 ROUNDS = 6
-LINES = 60  # of each spout in a round
+LINES = 60  # emits of each spout in a round
 TASKS = 3
 SLOTS = 3
 
@@ -79,7 +79,7 @@ class Lines(Spout):
 
 
 class Mill(Bolt):
-    """Emits, acks, fails, holds and errs as it is drawn."""
+    """Emits, acks, fails, holds and raises at random."""
 
     outputs = STREAMS
 
@@ -139,7 +139,7 @@ def topology(seed):
 
 
 def transcript(seed):
-    """All that went over the wire, all that was told to whom, and all that was counted."""
+    """Run one seed; return a digest of all frames, all callbacks and counts of components, and their errors."""
     mesh = Mesh(topology(seed), SLOTS, {"topology.max.spout.pending": 40})
     digest = hashlib.sha256()
     for _ in range(ROUNDS):

@@ -1,6 +1,6 @@
-"""The compiled functions, Python's twins of them, and a stage to call them on: two slots of one plan, turned by hand.
+"""The compiled functions, their twins in Python, and a stage to call them on: two slots of one plan, turned by hand.
 
-`drawn` lists every object that can be reached from some others, so that a test can compare what two calls left behind.
+`drawn` lists every object that can be reached from some others, so that a test can compare the effects of two calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pystorm_spark.topology.tuple import SETTLED
 from .slots import CountingRandom, Mesh
 
 STREAMS = {"default": ["key", "value"], "side": ["key"], "all": ["value"], "lone": ["value"], "unheard": ["value"]}
-CACHES = {"keys", "_keys"}  # of the keys of a fields grouping: the core hashes short text instead
+CACHES = {"keys", "_keys"}  # caches of keys of a fields grouping: the core hashes short text instead
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -33,7 +33,7 @@ def modules():
 
 
 def compiled_functions():
-    """{qualified name: (what holds it, its name there, the function)} of all that have a short way in C."""
+    """Return (holder, name, function) of each function that has a version in C."""
     found = {}
     for module in modules():
         own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
@@ -46,7 +46,7 @@ def compiled_functions():
 
 @contextmanager
 def python_alone():
-    """Have Python's own functions run, as if there were no compiled core."""
+    """Run the functions in Python, as if there were no compiled core."""
     functions = compiled_functions()
     try:
         for holder, name, function in functions:
@@ -85,7 +85,7 @@ class Keeper(Bolt):
 
 
 def stage(bits=None, **conf):
-    """Two slots; the first one has the spout, and tasks of both bolts. `bits` is the source of chance."""
+    """Build two slots; the first one has the spout, and tasks of both bolts. `bits` is the source of random ids."""
     builder = TopologyBuilder()
     builder.set_spout("source", Source())
     first = builder.set_bolt("first", Keeper(), 2)
@@ -100,7 +100,7 @@ def stage(bits=None, **conf):
 
 
 def drawn(*roots):
-    """All that can be reached from `roots`, as a list that is equal for equal graphs of objects."""
+    """List all objects that can be reached from `roots`; equal graphs of objects give equal lists."""
     numbers, waiting, lines, kept = {}, list(roots), [], []
 
     def mark(value):
@@ -111,7 +111,7 @@ def drawn(*roots):
         if id(value) not in numbers:
             numbers[id(value)] = len(numbers)
             waiting.append(value)
-            kept.append(value)  # a bound method lives no longer than that
+            kept.append(value)  # keeps a bound method alive, so that its id stays unique
         return numbers[id(value)]
 
     line = [mark(root) for root in waiting[:]]
@@ -138,7 +138,7 @@ def parts(value, mark):
 
 
 def state_of(value):
-    """The slots and attributes of an object of the project's own; of others nothing is known."""
+    """Yield the slots and attributes of an object of this project, and nothing for others."""
     if not type(value).__module__.startswith(("pystorm_spark", "tests")):
         return
     for cls in type(value).__mro__:
@@ -156,7 +156,7 @@ def told(error):
 
 
 def outcome(call, *args, **kwargs):
-    """What a call gives or raises."""
+    """Return the result of a call, or its exception."""
     try:
         return call(*args, **kwargs)
     except Exception as error:

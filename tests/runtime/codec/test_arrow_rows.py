@@ -34,12 +34,12 @@ def test_rows_are_lists_of_values_and_nulls():
     assert rows_of(MESSAGE, "sq") == [["a", 1], ["é", None], [None, 3]]
 
 
-def test_what_is_cut_off_is_an_error():
+def test_a_truncated_batch_is_an_error():
     with pytest.raises(SerializationError, match="an Arrow batch of columns 'sq' cannot be read"):
         rows_of(MESSAGE[:-24], "sq")
 
 
-def test_a_single_column_that_is_cut_off_is_an_error():
+def test_a_truncated_batch_of_a_single_column_is_an_error():
     rows = ArrowRows(MESSAGE, "sq")
     rows._columns = [lambda first, last: [1, 2]]
     with pytest.raises(SerializationError, match="there are 2 rows from 0 to 3"):
@@ -62,6 +62,6 @@ def test_both_cores_read_the_same_texts(texts, width):
 
 
 @pytest.mark.parametrize("ends", [[], [0], [3, 1], [-2, 2], [0, 9], [5, 9]])
-def test_both_cores_read_the_same_where_ends_are_wrong(ends):
+def test_both_cores_read_the_same_from_wrong_offsets(ends):
     args = memoryview(array("i", ends)), b"text"
     assert _texts(*args) == getattr(_texts, "__wrapped__", _texts)(*args)

@@ -1,4 +1,4 @@
-"""Rows and frames as bytes: what goes in comes out, and whatever is damaged is refused."""
+"""Rows and frames as bytes: they round-trip, and damaged bytes are refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PAYLOADS = [
 
 
 def resealed(body):
-    """A payload whose checksum holds, whatever `body` is."""
+    """Build a payload of any `body` with a valid checksum."""
     return struct.pack("<BI", codec.FRAME_FORMAT_VERSION, zlib.crc32(body)) + body
 
 
@@ -96,7 +96,7 @@ def test_a_row_may_be_a_tuple_or_a_list_of_the_users_own_type():
 
 
 @pytest.mark.parametrize("count", [-1, 0, 2, 4, 1 << 31, (1 << 32) - 1, 1 << 32])
-def test_rows_of_another_count_are_refused(count):
+def test_a_wrong_count_of_rows_is_refused(count):
     with pytest.raises(SerializationError, match=f"{count} rows cannot be unpacked"):
         VALUES.unpack_rows(b"".join(map(VALUES.pack, ROWS)), count)
 
@@ -198,7 +198,7 @@ def test_an_ack_frame_comes_back_with_its_columns():
     assert frame == AckFrame(3, longs(1, 2), longs(0, (1 << 64) - 1), longs(5), longs(6, 7, 8))
 
 
-def test_an_ack_frame_tells_why_roots_have_failed():
+def test_an_ack_frame_has_the_reasons_of_failures():
     whys = ("count:3 ValueError: größe\ud800", "", "split:4 failed it")
     payload = encode_acks(3, longs(), longs(), longs(5, 6, 7), longs(), whys)
     assert decode(payload, VALUES).whys == whys
@@ -211,7 +211,7 @@ def test_a_frame_is_decoded_from_any_buffer(kind):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.lists(st.integers() | st.text(max_size=5), max_size=3), st.integers(0, 300)), max_size=8))
-def test_any_frame_comes_back(tuples):
+def test_any_frame_round_trips(tuples):
     rows, numbers = [row for row, _ in tuples], [number for _, number in tuples]
     total = sum(numbers)
     frame = decode(tuples_payload(rows, numbers, anchors_of(total), in_runs=False), VALUES)
@@ -284,7 +284,7 @@ def test_codec_refuses_a_frame_of_a_foreign_version(version):
 
 
 @pytest.mark.parametrize("length", range(0, 48, 3))
-def test_codec_refuses_a_short_body_though_its_checksum_holds(length):
+def test_codec_refuses_a_short_body_with_a_valid_checksum(length):
     for payload in PAYLOADS[:3]:
         with pytest.raises(SerializationError):
             decode(resealed(payload[5 : 5 + length]), VALUES)
@@ -313,14 +313,14 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_codec_refuses_a_forged_frame_though_its_checksum_holds(name):
+def test_codec_refuses_a_forged_frame_with_a_valid_checksum(name):
     with pytest.raises(SerializationError):
         decode(resealed(FORGED[name]), VALUES)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=80))
-def test_random_bytes_behind_a_good_checksum_are_a_frame_or_are_refused(body):
+def test_random_bytes_with_a_valid_checksum_are_a_frame_or_are_refused(body):
     try:
         frame = decode(resealed(body), ValueCodec(fall_back_on_pickle=False))
     except SerializationError:
@@ -328,7 +328,7 @@ def test_random_bytes_behind_a_good_checksum_are_a_frame_or_are_refused(body):
     assert isinstance(frame, (TupleFrame, AckFrame))
 
 
-def test_no_pickle_is_opened_before_the_checksum_holds():
+def test_pickles_are_opened_only_after_the_checksum():
     payload = bytearray(tuples_payload([[Bomb()]], (1,), anchors_of(1)))
     payload[-1] ^= 1
     with pytest.raises(SerializationError, match="checksum"):
@@ -341,7 +341,7 @@ class Vanished:
         return pickle.loads, (b"cno\nX\n.",)
 
 
-def test_a_value_that_cannot_be_restored_names_stream_and_tasks_and_leaves_other_rows_alone():
+def test_an_unreadable_value_names_stream_and_tasks_and_leaves_other_rows_alone():
     payload = tuples_payload([["before"], [Vanished()], ["behind"]], (1, 1, 1), anchors_of(3), stream="errors")
     frame = decode(payload, VALUES)
     assert frame.rows == [["before"], [], ["behind"]]

@@ -1,4 +1,4 @@
-"""Every kind of value that travels, and that it arrives with the type and the value it had."""
+"""Every kind of value between slots: it arrives with the same type and value."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def travelled(value, codec=CODEC):
 
 
 def same(one, other):
-    """Equal in type and value all the way down: order of dicts, sign of zero, NaN, time zone and fold included."""
+    """Compare type and value at every depth: order of dicts, sign of zero, NaN, time zone and fold included."""
     if type(one) is not type(other):
         return False
     return SAME.get(type(one), same_object)(one, other)
@@ -247,7 +247,7 @@ def same_array(one, other):
 
 def same_object(one, other):
     if isinstance(one, np.generic):
-        # A long double has padding that is nobody's value.
+        # The padding of a long double is arbitrary.
         padded = one.dtype.char in "gG"
         return one.dtype == other.dtype and (repr(one) == repr(other) if padded else one.tobytes() == other.tobytes())
     if isinstance(one, (enum.Enum, tzinfo)):
@@ -404,12 +404,12 @@ def test_dates_and_times_arrive_exactly(value):
     assert same(travelled({(value,): [value]}, STRICT), {(value,): [value]})
 
 
-def test_the_utc_singleton_and_cached_zones_stay_themselves():
+def test_the_utc_singleton_and_cached_zones_arrive_as_the_same_objects():
     assert travelled(datetime(2024, 1, 1, tzinfo=timezone.utc), STRICT).tzinfo is timezone.utc
     assert travelled(datetime(2024, 1, 1, tzinfo=BERLIN), STRICT).tzinfo is BERLIN
 
 
-def test_a_zone_outside_the_cache_and_one_of_the_users_own_are_pickled():
+def test_uncached_and_user_defined_zones_are_pickled():
     loose = travelled(ZoneInfo.no_cache("Europe/Berlin"))
     own = travelled(datetime(2024, 1, 1, tzinfo=OwnZone()))
     assert (type(loose), loose.key) == (ZoneInfo, "Europe/Berlin")
@@ -458,7 +458,7 @@ def test_uuids_arrive_with_their_safety(safety):
     ],
     ids=shown,
 )
-def test_enum_members_stay_themselves(member):
+def test_enum_members_arrive_as_the_same_objects(member):
     assert travelled(member, STRICT) is member
     assert travelled({member: (member,)} if member.__hash__ else [member], STRICT)
 
@@ -512,7 +512,7 @@ def test_a_dataclass_keeps_its_attributes_beside_inherited_slots():
     assert (arrived, arrived.extra) == (value, {3})
 
 
-def test_a_dataclass_that_pickles_itself_is_asked():
+def test_a_dataclass_that_pickles_itself_is_pickled_its_own_way():
     assert travelled(Reduced(1)) == Reduced(2)
     assert travelled(Stateful(1)) == Stateful(2)
 
@@ -551,7 +551,7 @@ def test_classes_of_a_main_script_arrive_in_another_process():
     assert (type(shirt).__name__, shirt.size.value) == ("Shirt", 9)
 
 
-def test_a_class_hidden_behind_its_name_is_sent_by_value(monkeypatch):
+def test_a_class_that_its_name_does_not_lead_to_is_sent_by_value(monkeypatch):
     value = Point(1)
     monkeypatch.setitem(globals(), "Point", None)
     assert type(travelled(value)) is type(value)
@@ -676,13 +676,13 @@ def test_numpy_is_not_imported_for_values_without_it():
     ],
     ids=shown,
 )
-def test_everything_else_keeps_its_type_by_pickle(value):
+def test_values_of_all_other_types_are_pickled(value):
     for wrapped in (value, [value], {"a": [value]}, (value,)):
         assert same(travelled(wrapped), wrapped)
 
 
 @pytest.mark.parametrize("value", [bytearray(b"ab"), 3j, Stamp(1, 2), OwnInt(3), Plain(1), range(3), memoryview(b"ab")])
-def test_without_pickle_an_unknown_type_is_refused_wherever_it_hides(value):
+def test_without_pickle_an_unknown_type_is_refused_at_any_depth(value):
     for wrapped in (value, [value], {"a": [value]}, (value,), Point(value)):
         with pytest.raises(SerializationError, match=type(value).__name__) as caught:
             STRICT.pack([0, wrapped])
@@ -752,7 +752,7 @@ def test_a_nested_value_arrives_up_to_the_limit_and_beyond_it_by_pickle(wrap):
         STRICT.pack([nested(wrap, 150)])
 
 
-def test_a_value_nested_without_end_is_refused():
+def test_an_endlessly_nested_value_is_refused():
     with pytest.raises(SerializationError, match="deep"):
         CODEC.pack([nested(lambda inner: [inner], 100_000)])
 
@@ -794,7 +794,7 @@ def test_a_value_packed_near_the_recursion_limit_is_refused_or_travels():
     ids=["generator", "lock", "text file", "binary file", "text wrapper", "stdout", "frame"],
 )
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: {"a": [value]}, Plain, Point], ids=shown)
-def test_what_belongs_to_its_process_is_refused(make, wrap):
+def test_values_bound_to_their_process_are_refused(make, wrap):
     value = make()
     with pytest.raises(SerializationError) as caught:
         CODEC.pack(["word", wrap(value)])
@@ -821,7 +821,7 @@ class Raising:
         raise OSError("no more")
 
 
-def test_an_error_of_the_users_pickling_is_the_reason():
+def test_an_exception_in_the_users_pickling_is_the_reason():
     with pytest.raises(SerializationError, match=r"value 1 of the row, a .*Raising, .*no more") as caught:
         CODEC.pack([0, Raising()])
     assert isinstance(caught.value.__cause__, SerializationError)

@@ -1,4 +1,4 @@
-"""The message ids of commits: which equal their copies after a restart, and which are refused."""
+"""The message ids of commits: a restart recognizes them, and ids that do not equal their copies are refused."""
 
 from datetime import date
 
@@ -12,7 +12,7 @@ NAN = float("nan")
 
 
 def kept(message_id):
-    """What the next run knows when `message_id` was part of the last commit."""
+    """Return the ids that the next run restores if `message_id` was part of the last commit."""
     codec = ValueCodec()
     ids = CommittedIds("spout", codec)
     ids.restore([CommittedIds("spout", codec).section([message_id])])
@@ -34,7 +34,7 @@ def kept(message_id):
     ],
     ids=lambda id_: type(id_).__name__,
 )
-def test_an_id_is_known_again_when_it_is_equal(committed, emitted):
+def test_an_equal_id_is_recognized_after_a_restart(committed, emitted):
     ids = kept(committed)
     assert ids.key(emitted) in ids
 
@@ -42,12 +42,12 @@ def test_an_id_is_known_again_when_it_is_equal(committed, emitted):
 @pytest.mark.parametrize(
     ("committed", "other"), [([1], (1,)), ({"a": 1}, {"a": 2}), ({1}, [1]), ({"a": 1}, [("a", 1)])], ids=str
 )
-def test_an_id_is_not_taken_for_another_one(committed, other):
+def test_different_ids_are_not_confused(committed, other):
     ids = kept(committed)
     assert ids.key(other) not in ids
 
 
 @pytest.mark.parametrize("message_id", [NAN, ("p", NAN), [NAN], {"a": NAN}], ids=str)
-def test_an_id_that_is_not_equal_to_its_copy_is_refused(message_id):
+def test_an_id_that_differs_from_its_copy_is_refused(message_id):
     with pytest.raises(StormError, match=r"those of 'spout' do not: .*nan.* is not equal to a copy of itself"):
         kept(message_id)

@@ -1,4 +1,4 @@
-"""The committed rows of batches, compared with a plain set of their ids."""
+"""The committed rows of batches, compared with plain sets of ids."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def missing(rows, partition=0, batch=BATCH):
 
 
 @given(commits, numbers, numbers)
-def test_rows_of_no_commit_are_missing(made, one, other):
+def test_rows_that_were_never_committed_are_missing(made, one, other):
     rows = CommittedRows()
     for txid, message_ids in enumerate(made):
         rows.remember(txid, message_ids)
@@ -37,7 +37,7 @@ def test_rows_of_no_commit_are_missing(made, one, other):
 
 
 @given(commits, st.lists(row_ids, max_size=8))
-def test_a_section_holds_all_that_is_committed_of_a_batch(made, last):
+def test_a_section_holds_all_committed_rows_of_a_batch(made, last):
     rows, restored = CommittedRows(), CommittedRows()
     for txid, message_ids in enumerate(made):
         rows.remember(txid, message_ids)
@@ -62,13 +62,13 @@ def test_rows_in_order_are_kept_as_one_run_however_many_commits_they_take():
     assert len(rows.section([])) < 20
 
 
-def test_nothing_is_kept_of_a_batch_that_is_done():
+def test_a_finished_batch_leaves_nothing():
     rows = CommittedRows()
     rows.remember(1, ids(0, 1, batch=BATCH))
     rows.begin(BATCH)
     assert missing(rows) == [(0, 1), (2, ROWS)]
     rows.begin(BATCH + 1)
-    rows.restore([CommittedRows().section(ids(0, 5, batch=BATCH))])  # of a commit of before
+    rows.restore([CommittedRows().section(ids(0, 5, batch=BATCH))])  # of an earlier commit
     assert rows.section([]) is None
 
 

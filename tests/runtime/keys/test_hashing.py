@@ -72,7 +72,7 @@ Point = namedtuple("Point", "x y")
 
 
 class SummerTime(tzinfo):
-    """Clocks go back one hour: `fold` tells the second pass."""
+    """Clocks go back one hour: `fold` marks the second pass."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta:
         return timedelta(hours=1 if moment is not None and moment.fold else 2)
@@ -140,7 +140,7 @@ def test_equal_numbers_hash_alike(number: int, divisor: int) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_float_hashes_as_the_exact_fraction_and_decimal_it_stands_for(number: float) -> None:
+def test_a_float_hashes_like_its_exact_fraction_and_decimal(number: float) -> None:
     assert one(number) == one(Fraction(number)) == one(Decimal(number)) == one(complex(number))
 
 
@@ -180,7 +180,7 @@ def test_equal_nested_keys_hash_alike(key: list[object], data: st.DataObject) ->
 
 
 @given(SCALARS, SCALARS)
-def test_values_hash_alike_whenever_they_are_equal(left: object, right: object) -> None:
+def test_equal_values_hash_alike(left: object, right: object) -> None:
     assert left != right or one(left) == one(right)
 
 
@@ -264,7 +264,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("key", "expected"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_hash_is_the_one_that_saved_state_was_placed_by(key: list[object], expected: int) -> None:
+def test_hashes_are_those_of_earlier_versions(key: list[object], expected: int) -> None:
     assert stable_hash(key) == expected
 
 
@@ -277,7 +277,7 @@ print(*map(stable_hash, keys), "numpy" in sys.modules)
 """
 
 
-def test_hash_depends_neither_on_the_process_nor_on_its_salt_nor_on_numpy() -> None:
+def test_hash_is_the_same_in_every_process_with_any_salt_and_without_numpy() -> None:
     outputs = set()
     for salt in ("0", "1", "random"):
         environment = {**os.environ, "PYTHONHASHSEED": salt}
@@ -289,7 +289,7 @@ def test_hash_depends_neither_on_the_process_nor_on_its_salt_nor_on_numpy() -> N
 
 
 @pytest.mark.parametrize("thing", [object(), len, (i for i in [1]), Box(1), Colour, range(3)])
-def test_a_thing_that_is_not_a_value_is_refused_by_name(thing: object) -> None:
+def test_an_object_that_cannot_be_a_key_is_refused_by_name(thing: object) -> None:
     message = rf"cannot group by a {type(thing).__qualname__}: .*a key must be made of values: .*; emit an id instead"
 
     with pytest.raises(TypeError, match=message):
@@ -304,7 +304,7 @@ def test_partial_key_has_two_different_candidates(key: list[object], count: int)
     assert {first, second} <= set(range(count))
 
 
-def test_partial_key_has_the_only_task_twice_when_there_is_one() -> None:
+def test_both_partial_key_candidates_are_the_only_task() -> None:
     assert partial_key_candidates(["word"], 1) == (0, 0)
 
 

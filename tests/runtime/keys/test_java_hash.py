@@ -50,7 +50,7 @@ DECODERS: dict[str, Callable[[Any], object]] = {
 
 
 def from_vector(spelling: Any) -> Any:
-    """The vectors are JSON; a value JSON does not have is an object of one entry, its type and its spelling."""
+    """Decode a value of the vectors; one that JSON lacks is an object of one entry, {type: spelling}."""
     if isinstance(spelling, list):
         return [from_vector(item) for item in spelling]
     if isinstance(spelling, dict):
@@ -60,12 +60,12 @@ def from_vector(spelling: Any) -> Any:
 
 
 @pytest.mark.parametrize(("spelling", "expected"), VECTORS["hashes"])
-def test_java_hash_is_that_of_the_java_virtual_machine(spelling: object, expected: int) -> None:
+def test_java_hash_equals_that_of_the_java_virtual_machine(spelling: object, expected: int) -> None:
     assert java_hash(from_vector(spelling)) == expected
 
 
 @pytest.mark.parametrize(("seed", "bound", "expected"), VECTORS["randoms"])
-def test_java_random_gives_the_numbers_of_the_java_virtual_machine(seed: int, bound: int, expected: list[int]) -> None:
+def test_java_random_equals_that_of_the_java_virtual_machine(seed: int, bound: int, expected: list[int]) -> None:
     random = JavaRandom(seed)
 
     assert [random.next_int(bound) for _ in expected] == expected
@@ -81,11 +81,11 @@ def test_java_partial_key_candidates_are_those_storm_chooses() -> None:
         assert java_partial_key_candidates(from_vector(spelling), count) == (first, second), spelling
 
 
-def test_java_hash_tells_numbers_of_different_types_apart() -> None:
+def test_java_hash_differs_for_numbers_of_different_types() -> None:
     assert len({java_hash(1), java_hash(1.0), java_hash(True), java_hash(Decimal(1)), java_hash(Decimal("1.0"))}) == 5
 
 
-def test_java_hash_of_an_array_inside_a_list_goes_by_content() -> None:
+def test_java_hash_of_an_array_inside_a_list_depends_on_its_content() -> None:
     assert java_hash([b"a", (1, 2)]) == java_hash((bytearray(b"a"), [1, 2]))
 
 
@@ -101,7 +101,7 @@ COUNTERPARTS = {
 
 
 @pytest.mark.parametrize(("value", "same"), COUNTERPARTS.values(), ids=COUNTERPARTS.keys())
-def test_java_hash_takes_a_value_with_a_plain_counterpart_as_that(value: object, same: object) -> None:
+def test_java_hash_of_a_value_equals_that_of_its_plain_counterpart(value: object, same: object) -> None:
     assert java_hash(value) == java_hash(same)
 
 
@@ -110,6 +110,6 @@ NUMBERS = [1j, Fraction(1, 2), Decimal("NaN"), Decimal("Infinity")]
 
 
 @pytest.mark.parametrize("thing", [*MOMENTS, *NUMBERS, Colour.RED, Access.READ, object(), len])
-def test_java_hash_refuses_what_java_has_no_lasting_hash_for(thing: object) -> None:
+def test_java_hash_refuses_values_without_a_stable_hash_in_java(thing: object) -> None:
     with pytest.raises(TypeError, match=r"as Java does: .*emit an id, its name or its text"):
         java_hash([thing])

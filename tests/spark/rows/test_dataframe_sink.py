@@ -85,7 +85,7 @@ def test_tuples_are_acked_only_when_write_has_returned(cluster, journal):
         assert not set(before) & set(rows)
 
 
-def test_a_topology_in_one_slot_has_batches_too(cluster, journal):
+def test_a_sink_in_a_single_slot_writes_batches(cluster, journal):
     written = Written()
     cluster.submit_topology("one", {"topology.workers": 1}, sinking(20, journal, written))
 
@@ -131,7 +131,7 @@ def test_a_batch_of_a_failed_commit_is_replaced_even_without_rows(spark, journal
     assert second.batches[0][0] == written
 
 
-def test_a_sink_that_replaces_what_its_batch_wrote_has_every_row_once(cluster, journal, tmp_path):
+def test_a_sink_that_replaces_its_batch_has_every_row_once(cluster, journal, tmp_path):
     path = tmp_path / "squares.db"
     tries = []
 
@@ -173,7 +173,7 @@ def test_a_write_may_kill_its_topology_and_is_committed_first(cluster, journal, 
 
 
 @pytest.mark.parametrize("what", ["rebalanced", "shut down"])
-def test_a_call_in_write_that_would_wait_for_it_is_refused(cluster, journal, what):
+def test_a_call_in_write_that_would_wait_for_the_write_is_refused(cluster, journal, what):
     def write(df, batch_id):
         try:
             cluster.rebalance("waits") if what == "rebalanced" else cluster.shutdown()
@@ -211,7 +211,7 @@ def test_a_write_that_keeps_raising_ends_the_topology_with_its_error(cluster, jo
     ]
 
 
-def test_ids_go_on_where_a_named_checkpoint_has_them(spark, journal, tmp_path):
+def test_batch_ids_continue_from_a_named_checkpoint(spark, journal, tmp_path):
     first, second = Written(), Written()
     for written in (first, second):
         with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
@@ -264,12 +264,12 @@ def test_a_tuple_that_does_not_fit_the_schema_fails_and_its_field_is_named(clust
         ("number long", r"has the columns \['number'\], but stream 'default' of 'squares' has the fields"),
     ],
 )
-def test_a_schema_that_cannot_be_is_refused_at_submit(cluster, journal, schema, complaint):
+def test_an_invalid_schema_is_refused_at_submit(cluster, journal, schema, complaint):
     with pytest.raises(InvalidTopologyError, match=complaint):
         cluster.submit_topology("refused", TWO_SLOTS, sinking(5, journal, print, schema))
 
 
-def test_what_cannot_be_called_is_refused_at_once():
+def test_a_write_that_is_not_callable_is_refused_at_once():
     with pytest.raises(InvalidTopologyError, match=r"takes a function write\(df, batch_id\), got 'table'"):
         DataFrameSink("table", "number long")
 

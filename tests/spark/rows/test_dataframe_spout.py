@@ -100,7 +100,7 @@ def test_every_row_of_every_file_arrives_once(cluster, journal, files):
     wait_until(lambda: cluster.topology_info("files").components["rows"].acked == 1500)
 
 
-def test_a_column_that_is_no_field_is_not_read(cluster, journal, files):
+def test_a_column_that_is_not_a_field_is_not_read(cluster, journal, files):
     files.put(range(10))
 
     def build(spark):
@@ -194,7 +194,7 @@ def test_a_row_that_fails_is_emitted_again(cluster, journal, files, tmp_path):
     assert bolt.failed() == 3
 
 
-def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, journal, files, tmp_path):
+def test_a_row_that_fails_too_often_becomes_a_dead_letter_and_the_others_go_on(spark, journal, files, tmp_path):
     files.put(range(10))
     files.put(range(10, 20))
     bolt = FailsOn(5, 1000, str(tmp_path / "failures"))
@@ -218,7 +218,7 @@ def test_a_row_that_fails_too_often_is_written_down_and_the_others_go_on(spark, 
 
 
 @pytest.mark.parametrize("policy", ["CORRECTED", "EXCEPTION", "LEGACY"])
-def test_times_of_dead_letters_are_exact_whatever_spark_is_set_to(spark, tmp_path, policy):
+def test_times_of_dead_letters_do_not_depend_on_sparks_settings(spark, tmp_path, policy):
     session = spark.newSession()
     session.conf.set("spark.sql.legacy.timeParserPolicy", policy)
     session.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")  # whose offset was not of whole minutes once
@@ -296,7 +296,7 @@ def test_a_batch_whose_rows_come_in_other_partitions_after_a_restart_is_refused(
             handle.await_termination(60)
 
 
-def test_a_layout_that_was_not_yet_written_is_none():
+def test_the_layout_of_a_new_batch_is_none():
     place = SimpleNamespace(read_text={"layout.json": ""}.get)
     assert Layout.kept(place) is None
 
@@ -332,7 +332,7 @@ def test_a_rebalance_in_a_batch_loses_no_row(spark, journal, files, tmp_path):
     assert set(numbers(journal)) == set(range(2000))
 
 
-def test_a_topology_that_is_not_active_takes_no_row(cluster, journal, files):
+def test_an_inactive_topology_reads_no_rows(cluster, journal, files):
     files.put(range(10))
     cluster.submit_topology("resting", TWO_SLOTS, counting(files.read, journal), active=False)
     assert numbers(journal) == []
@@ -342,7 +342,7 @@ def test_a_topology_that_is_not_active_takes_no_row(cluster, journal, files):
     wait_until(lambda: numbers(journal) == list(range(10)))
 
 
-def test_a_named_checkpoint_goes_on_after_the_last_batch_that_was_done(spark, journal, files, tmp_path):
+def test_a_named_checkpoint_continues_after_the_last_finished_batch(spark, journal, files, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     files.put(range(10))
     with SparkCluster(spark, checkpoint) as cluster:
@@ -358,7 +358,7 @@ def test_a_named_checkpoint_goes_on_after_the_last_batch_that_was_done(spark, jo
 
 
 @pytest.mark.parametrize("place", [Path, Path.as_uri], ids=["path", "uri"])
-def test_a_first_batch_that_was_stopped_while_spark_noted_it_is_begun_again(spark, journal, files, tmp_path, place):
+def test_a_first_batch_interrupted_while_spark_logs_it_runs_again(spark, journal, files, tmp_path, place):
     offsets = tmp_path / "checkpoint" / "noted" / "sources" / "rows" / "offsets"
     unfinished = [
         offsets / log / name for log in ("offsets", "commits") for name in (".0.50bd6509.tmp", "..0.50bd6509.tmp.crc")
@@ -403,7 +403,7 @@ def run_script(folder, pending):
     return subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def test_a_driver_that_is_killed_begins_again_with_the_batch_that_was_not_done(journal):
+def test_a_killed_driver_repeats_the_unfinished_batch(journal):
     folder = Path(tempfile.mkdtemp(prefix="k-"))  # Spark wants short paths
     journal.folder = folder / "journal"
     journal.folder.mkdir()
@@ -445,7 +445,7 @@ def test_a_dataframe_that_is_not_streaming_is_refused(cluster):
     assert "run_batch" in error
 
 
-def test_fields_that_are_no_columns_are_refused_with_a_guess(cluster, files):
+def test_fields_without_a_column_are_refused_with_a_suggestion(cluster, files):
     error = refused(cluster, files.read, ["nmuber"])
     assert "'rows' declares the field 'nmuber', but its DataFrame has no such column; did you mean 'number'?" in error
 
@@ -457,30 +457,30 @@ def test_two_columns_that_spark_cannot_tell_apart_are_refused(cluster, files, na
 
 
 @pytest.mark.parametrize(("value", "kind"), [("{}", "{}"), ("array({})", "array<{}>"), ("map(1, {})", "map<int,{}>")])
-def test_a_column_that_has_no_values_in_python_is_refused(cluster, files, value, kind):
+def test_a_column_whose_type_python_lacks_is_refused(cluster, files, value, kind):
     interval = value.format("interval '1-2' year to month")
     error = refused(cluster, lambda spark: files.read(spark).selectExpr(f"{interval} AS number"))
     assert f"no Python values for the type {kind.format('interval year to month')} of column 'number'; cast" in error
 
 
 @pytest.mark.parametrize("fields", [[], ["nothing"]])
-def test_what_could_not_be_a_dead_letter_is_refused(cluster, files, fields):
+def test_a_column_that_a_dead_letter_cannot_hold_is_refused(cluster, files, fields):
     def build(spark):
         return files.read(spark).selectExpr("array(named_struct()) AS nothing")
 
     assert "without fields cannot be written as a dead letter" in refused(cluster, build, fields)
 
 
-def test_what_is_no_dataframe_is_refused(cluster):
+def test_an_object_that_is_not_a_dataframe_is_refused(cluster):
     assert "'rows' must return a streaming DataFrame, got 17" in refused(cluster, lambda spark: 17)
 
 
-def test_a_build_that_raises_is_told_with_its_spout(cluster):
+def test_an_exception_in_build_names_the_spout(cluster):
     error = refused(cluster, lambda spark: spark.readStream.format("nonsense").load())
     assert "build of spout 'rows' raised AnalysisException" in error or "nonsense" in error
 
 
-def test_a_source_that_cannot_be_started_is_refused_and_nothing_is_left_running(spark, cluster, files):
+def test_a_source_that_cannot_start_is_refused_and_leaves_nothing_running(spark, cluster, files):
     builder = TopologyBuilder()
     builder.set_spout("good", DataFrameSpout(files.read, ["number"]))
     builder.set_spout("sums", DataFrameSpout(lambda spark: files.read(spark).groupBy("number").count(), ["number"]))
@@ -491,12 +491,12 @@ def test_a_source_that_cannot_be_started_is_refused_and_nothing_is_left_running(
     assert spark.streams.active == []
 
 
-def test_a_source_with_columns_that_no_stream_has_is_refused(cluster, files):
+def test_a_source_with_a_column_type_that_streams_lack_is_refused(cluster, files):
     error = refused(cluster, lambda spark: files.read(spark).selectExpr("TIME'12:34:56' AS hour"), ["hour"])
     assert "the source of spout 'rows' cannot be started: " in error or "build of spout 'rows' raised" in error
 
 
-def test_a_spout_that_was_pickled_is_refused(cluster, files):
+def test_a_pickled_spout_is_refused(cluster, files):
     builder = TopologyBuilder()
     spout = DataFrameSpout(files.read, ["number"])
     builder.set_spout("rows", cloudpickle.loads(cloudpickle.dumps(spout)))
@@ -505,7 +505,7 @@ def test_a_spout_that_was_pickled_is_refused(cluster, files):
         cluster.submit_topology("refused", TWO_SLOTS, builder.create_topology())
 
 
-def test_what_cannot_be_called_is_refused_at_once():
+def test_a_build_that_is_not_callable_is_refused_at_once():
     with pytest.raises(InvalidTopologyError, match="takes a function build"):
         DataFrameSpout("rows", ["number"])
 
@@ -522,7 +522,7 @@ def test_a_source_whose_schema_has_changed_is_refused(spark, journal, files, tmp
             cluster.submit_topology("changed", TWO_SLOTS, topology)
 
 
-def test_a_source_that_differs_in_nulls_only_goes_on_and_a_damaged_schema_is_named(spark, journal, files, tmp_path):
+def test_a_source_that_differs_in_nullability_goes_on_and_a_damaged_schema_is_named(spark, journal, files, tmp_path):
     schema = tmp_path / "checkpoint" / "nulls" / "sources" / "rows" / "schema.json"
     with SparkCluster(spark, tmp_path / "checkpoint") as cluster:
         for column in ("number", "coalesce(number, 0L) AS number"):

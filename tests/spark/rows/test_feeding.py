@@ -121,7 +121,7 @@ def test_rows_are_handed_over_until_python_workers_have_ceased_to_die():
     assert len(rows.handed) == 11
 
 
-def test_a_batch_is_done_when_every_task_has_settled_its_share():
+def test_a_batch_is_done_once_every_task_has_settled_its_share():
     rows = ScriptedRows()
 
     shares = fed(rows, settled(3), settled(4, dead=2))
@@ -138,7 +138,7 @@ def test_the_share_of_a_lost_slot_is_fed_again():
     assert rows.handed == [[3, 4], [4]]
 
 
-def test_all_is_fed_again_where_nobody_knows_which_rows_the_share_was():
+def test_a_batch_in_unstable_order_is_fed_again_as_a_whole():
     rows = ScriptedRows(determinate=False)
 
     fed(rows, settled(3), lost(1), settled(4), settled(3))
@@ -146,7 +146,7 @@ def test_all_is_fed_again_where_nobody_knows_which_rows_the_share_was():
     assert rows.handed == [[3, 4], [3, 4]]
 
 
-def test_with_exactly_once_no_row_is_fed_again_that_may_be_executed_already(caplog):
+def test_with_exactly_once_a_row_that_may_have_been_executed_is_not_fed_again(caplog):
     rows = ScriptedRows(determinate=False)
 
     fed(rows, settled(3), lost(1), settled(4), by_ids=True)
@@ -268,7 +268,7 @@ def test_the_first_chunks_are_dealt_one_by_one():
 
 
 @pytest.mark.spark
-def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark):
+def test_rows_with_a_stable_order_are_recognized(spark):
     numbers = spark.range(100)
 
     assert Rows(numbers).is_determinate()
@@ -291,7 +291,7 @@ def test_rows_that_come_in_the_same_order_every_time_are_told_from_others(spark)
         ),  # which are no Arrow batches, and end by their size
     ],
 )
-def test_chunks_of_which_nothing_is_known_fit_the_first_row(spark, columns, wanted):
+def test_the_first_chunks_have_the_size_of_the_first_row(spark, columns, wanted):
     assert Rows(spark.sql(f"SELECT {columns} FROM range(3)")).chunk_rows == wanted
 
 

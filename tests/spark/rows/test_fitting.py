@@ -65,7 +65,7 @@ def check(kind: DataType, value, nullable=True):
         (ArrayType(TimestampType()), [None]),
     ],
 )
-def test_what_spark_can_store_fits(kind, value):
+def test_values_that_spark_can_store_fit(kind, value):
     check(kind, value)
 
 
@@ -95,7 +95,7 @@ def test_what_spark_can_store_fits(kind, value):
         (PAIR, Item("a", Decimal(1000)), "1000 has too many digits"),
     ],
 )
-def test_what_spark_cannot_store_is_refused_and_the_field_is_named(kind, value, why):
+def test_values_that_spark_cannot_store_are_refused_with_their_field(kind, value, why):
     with pytest.raises(StormError, match=rf"(?s)field 'it' does not fit its column of type .*: .*{why}"):
         check(kind, value)
 

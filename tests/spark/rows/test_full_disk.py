@@ -43,12 +43,12 @@ class Waits:
     ],
     ids=str,
 )
-def test_a_full_disk_is_one_whoever_tells_of_it(error):
+def test_a_full_disk_is_recognized_from_every_source(error):
     assert is_full(error)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), ValueError("out of ink")], ids=str)
-def test_what_does_not_pass_by_itself_is_raised_at_once(error):
+def test_other_errors_are_raised_at_once(error):
     def act():
         raise error
 
@@ -59,7 +59,7 @@ def test_what_does_not_pass_by_itself_is_raised_at_once(error):
     assert clock.waits == []
 
 
-def test_waits_get_longer_up_to_a_limit_and_warnings_do_not_come_each_time(caplog):
+def test_waits_get_longer_up_to_a_limit_and_warnings_are_throttled(caplog):
     clock, left = Waits(), [NO_ROOM] * 20
 
     def act():
@@ -74,7 +74,7 @@ def test_waits_get_longer_up_to_a_limit_and_warnings_do_not_come_each_time(caplo
     assert "retrying until there is space: [Errno 28] No space left on device" in caplog.text
 
 
-def test_a_disk_that_is_full_again_much_later_is_looked_at_again_soon():
+def test_a_disk_that_is_full_again_much_later_starts_with_a_short_wait():
     clock = Waits()
     for _ in range(5):
         clock.disk.makes_wait(NO_ROOM)
@@ -85,7 +85,7 @@ def test_a_disk_that_is_full_again_much_later_is_looked_at_again_soon():
     assert clock.waits[-1] == FIRST_BACKOFF_SECS
 
 
-def test_nobody_waits_for_room_when_the_topology_ends():
+def test_the_wait_for_space_ends_with_the_topology():
     def act():
         raise NO_ROOM
 
@@ -94,5 +94,5 @@ def test_nobody_waits_for_room_when_the_topology_ends():
 
 
 @pytest.mark.spark
-def test_a_source_goes_on_when_there_is_room_wherever_the_disk_was_full(tmp_path):
+def test_a_source_goes_on_when_there_is_space_again_on_any_disk(tmp_path):
     run_where_it_may_mount(HERE / "full_disk.py", tmp_path)

@@ -55,14 +55,14 @@ def test_the_session_is_left_as_it_was(spark):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("column", ["CAST(id AS decimal(5,2))", "current_timestamp()", "array(id)"])
-def test_what_is_not_plain_comes_another_way(spark, column):
+def test_columns_of_other_types_do_not_come_as_arrow(spark, column):
     from pystorm_spark.spark.rows.row_batches import column_kinds
 
     assert column_kinds(spark.range(10).selectExpr("id", f"{column} AS other")) == ""
 
 
 @pytest.mark.spark
-def test_bytes_come_another_way_where_pyspark_makes_bytearrays_of_them(spark):
+def test_bytes_do_not_come_as_arrow_if_pyspark_gives_bytearrays(spark):
     from pystorm_spark.spark.rows.row_batches import BYTES_KEY, column_kinds
 
     df = spark.range(10).selectExpr("id", "CAST('a' AS binary) AS data")
@@ -76,7 +76,7 @@ def test_bytes_come_another_way_where_pyspark_makes_bytearrays_of_them(spark):
 
 
 @pytest.mark.spark
-def test_compressed_batches_are_not_asked_for(spark):
+def test_batches_do_not_come_as_arrow_if_spark_compresses_them(spark):
     from pystorm_spark.spark.rows.row_batches import CODEC_KEY, column_kinds
 
     spark.conf.set(CODEC_KEY, "zstd")

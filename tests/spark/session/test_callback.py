@@ -29,7 +29,7 @@ def read(spark):
     return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().selectExpr("value AS number")
 
 
-def test_the_threads_that_queries_call_end_with_their_topology(spark, journal, threads):
+def test_the_py4j_threads_of_queries_end_with_their_topology(spark, journal, threads):
     builder = TopologyBuilder()
     builder.set_spout("rows", DataFrameSpout(read, ["number"]))
     builder.set_bolt("sum", Sum(journal)).shuffle_grouping("rows")

@@ -29,7 +29,7 @@ def test_too_few_open_files_are_refused_with_the_limit_and_the_way_to_raise_it(f
         SparkCluster()
 
 
-def test_a_process_that_has_no_open_file_left_is_told_the_same(file_limit):
+def test_a_process_without_a_free_open_file_gets_the_same_error(file_limit):
     held = [open(os.devnull) for _ in range(60)]  # noqa: SIM115 - closed below
     try:
         file_limit(40)
@@ -54,7 +54,7 @@ def test_enough_open_files_are_accepted():
     check_open_files()
 
 
-def test_a_process_lives_while_the_limit_of_open_files_keeps_one_from_looking(file_limit):
+def test_a_process_without_a_free_open_file_counts_as_alive(file_limit):
     this = process_id(os.getpid())
     os.close(lowest_free := os.dup(0))
     file_limit(lowest_free)

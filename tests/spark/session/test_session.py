@@ -35,7 +35,7 @@ def is_long_gone():
         SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None)),
     ],
 )
-def test_a_session_that_was_stopped_is_named_and_not_what_came_of_it(stopped):
+def test_a_stopped_session_is_named_as_the_cause(stopped):
     came_of_it = Py4JError("an error occurred while calling o17.collect")
 
     error = told(came_of_it, stopped)
@@ -45,18 +45,18 @@ def test_a_session_that_was_stopped_is_named_and_not_what_came_of_it(stopped):
     assert error.__cause__ is came_of_it
 
 
-def test_a_session_that_was_stopped_ends_the_wait_for_a_query_that_goes_on():
+def test_a_stopped_session_ends_the_wait_for_a_running_query():
     goes_on = SimpleNamespace(awaitTermination=lambda secs: False)
     await_end(goes_on, session(lambda: True))
 
 
-def test_a_query_is_waited_for_as_long_as_its_session_lives():
+def test_the_wait_for_a_query_lasts_as_long_as_its_session():
     looks = iter([False, False, True])
     await_end(SimpleNamespace(awaitTermination=lambda secs: next(looks)), session(lambda: False))
     assert not list(looks)
 
 
-def test_what_spark_raises_is_told_in_one_line():
+def test_errors_of_spark_become_one_line():
     error = told(
         AnalysisException("Traceback (most recent call last):\n  File\nValueError: no"), session(lambda: False)
     )
@@ -64,12 +64,12 @@ def test_what_spark_raises_is_told_in_one_line():
     assert str(error) == "ValueError: no"
 
 
-def test_other_errors_are_told_as_they_are():
+def test_other_errors_are_unchanged():
     error = StormError("out of ink")
     assert told(error, session(lambda: False)) is error
 
 
-def test_what_is_no_session_is_refused():
+def test_an_object_that_is_not_a_session_is_refused():
     with pytest.raises(StormError, match=r"needs a classic SparkSession, got builtins\.NoneType: give one"):
         check_session(None)
 

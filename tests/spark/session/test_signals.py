@@ -124,7 +124,7 @@ class Script:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("number", "ends"), [(INT, INTERRUPTED), (TERM, TERMINATED)])
-def test_a_script_that_is_told_to_end_while_spark_starts_ends(script, number, ends):
+def test_a_signal_while_spark_starts_ends_the_script(script, number, ends):
     script.start(CLUSTER)
     script.reaches("started")
     wait_until(lambda: list((script.folder / "t").glob("pystorm-*/spark.log")), secs=120)
@@ -136,7 +136,7 @@ def test_a_script_that_is_told_to_end_while_spark_starts_ends(script, number, en
 
 
 @pytest.mark.spark
-def test_a_script_that_is_told_to_end_while_a_component_is_prepared_ends(script):
+def test_a_signal_while_a_component_is_prepared_ends_the_script(script):
     script.start(CLUSTER, prepare=600)
     script.reaches("preparing", 2)
 
@@ -147,7 +147,7 @@ def test_a_script_that_is_told_to_end_while_a_component_is_prepared_ends(script)
 
 
 @pytest.mark.spark
-def test_a_running_script_closes_its_components_when_it_is_told_to_end(script):
+def test_a_signal_closes_the_components_of_a_running_script(script):
     script.start(CLUSTER)
     script.reaches("acked")
 
@@ -176,7 +176,7 @@ def test_the_second_signal_ends_a_script_whose_components_take_long_to_close(scr
 
 
 @pytest.mark.spark
-def test_a_second_signal_when_all_is_closed_and_the_script_about_to_end_leaves_nothing(script):
+def test_a_second_signal_at_the_end_of_the_shutdown_leaves_nothing_behind(script):
     script.start(CLUSTER)
     script.reaches("acked")
     folders = list((script.folder / "t").glob("pystorm-*"))
@@ -191,7 +191,7 @@ def test_a_second_signal_when_all_is_closed_and_the_script_about_to_end_leaves_n
 
 
 @pytest.mark.spark
-def test_a_kill_that_is_interrupted_is_ended_first(script):
+def test_an_interrupted_kill_completes_before_the_script_ends(script):
     script.start(KILL, cleanup=2)
     script.reaches("cleaning", 2)
 
@@ -244,7 +244,7 @@ def handled():
         signal.signal(number, old)
 
 
-def test_a_signal_is_put_off_until_what_is_under_way_has_ended(handled):
+def test_a_signal_waits_until_the_current_step_has_ended(handled):
     hurried = []
     with Patience(lambda: hurried.append(True)):
         signal.raise_signal(INT)
@@ -254,7 +254,7 @@ def test_a_signal_is_put_off_until_what_is_under_way_has_ended(handled):
     assert not hurried
 
 
-def test_the_second_signal_makes_it_hurry(handled):
+def test_the_second_signal_hurries_the_shutdown(handled):
     hurried = []
     with Patience(lambda: hurried.append(True)):
         signal.raise_signal(INT)
@@ -264,7 +264,7 @@ def test_the_second_signal_makes_it_hurry(handled):
     assert handled.seen == [INT]
 
 
-def test_a_signal_that_must_not_wait_interrupts_and_is_kept_where_that_is_swallowed(handled):
+def test_a_signal_that_cannot_wait_interrupts_and_survives_a_swallowed_exception(handled):
     hurried = []
     with Patience(lambda: hurried.append(True), hurry_at_once=True):
         with contextlib.suppress(KeyboardInterrupt):
@@ -275,7 +275,7 @@ def test_a_signal_that_must_not_wait_interrupts_and_is_kept_where_that_is_swallo
     assert handled.seen == [INT]
 
 
-def test_where_an_interrupt_has_led_to_the_end_the_next_signal_makes_it_hurry(handled):
+def test_after_an_interrupt_the_next_signal_hurries_the_shutdown(handled):
     hurried = []
     try:
         raise KeyboardInterrupt
@@ -287,7 +287,7 @@ def test_where_an_interrupt_has_led_to_the_end_the_next_signal_makes_it_hurry(ha
     assert handled.seen == []
 
 
-def test_py4j_does_not_tell_of_an_interrupt_that_it_hands_on(caplog):
+def test_py4j_logs_nothing_for_an_interrupt_that_it_passes_on(caplog):
     interrupts = Interrupts()
     try:
         logging.error("KeyboardInterrupt while sending command.")
@@ -299,7 +299,7 @@ def test_py4j_does_not_tell_of_an_interrupt_that_it_hands_on(caplog):
     assert caplog.messages == ["something else", "KeyboardInterrupt while sending command."]
 
 
-def test_handlers_of_the_users_own_stay(handled):
+def test_handlers_of_the_user_are_kept(handled):
     interrupts = Interrupts()
     interrupts.replace_sparks()
     signal.raise_signal(INT)

@@ -65,7 +65,7 @@ def run(tmp_path, other_python, **environ):
 
 
 @pytest.mark.spark
-def test_a_local_session_that_the_user_brings_has_its_workers_run_this_python(tmp_path, other_python):
+def test_workers_of_a_given_local_session_run_this_python(tmp_path, other_python):
     done = run(tmp_path, other_python)
 
     assert "completed: [[2], [4], [6]]" in done.stdout, done.stderr
@@ -73,7 +73,7 @@ def test_a_local_session_that_the_user_brings_has_its_workers_run_this_python(tm
 
 
 @pytest.mark.spark
-def test_a_python_that_the_user_has_named_is_kept_and_told_where_slots_cannot_start(tmp_path, other_python):
+def test_a_python_that_the_user_has_set_is_kept_and_named_if_slots_cannot_start(tmp_path, other_python):
     done = run(tmp_path, other_python, PYSPARK_PYTHON=str(other_python))
 
     told = done.stderr.splitlines()[-1]
@@ -100,7 +100,7 @@ def session(master, **settings):
         ("spark://master:7077", {}, {}, "python3"),
     ],
 )
-def test_this_python_is_chosen_where_the_master_is_local_and_none_is_named(
+def test_this_python_is_chosen_if_the_master_is_local_and_none_is_set(
     monkeypatch, master, environ, settings, runs
 ):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
@@ -113,7 +113,7 @@ def test_this_python_is_chosen_where_the_master_is_local_and_none_is_named(
     assert brought.sparkContext.pythonExec == runs
 
 
-def test_workers_that_cannot_tell_their_python_run_what_spark_was_given():
+def test_workers_whose_python_is_unknown_run_the_one_that_spark_was_given():
     told = told_python(SimpleNamespace(parallelize=fails, pythonExec="/nonexistent/python"))
 
     assert told.startswith("Spark's workers run /nonexistent/python; this is ")

@@ -84,7 +84,7 @@ def test_a_folder_has_one_driver_though_it_is_named_with_a_scheme_and_without(sp
         ("file:{folder}/file", r"/file/driver\.lock' cannot be written: .*not a directory"),
     ],
 )
-def test_a_place_that_can_be_no_checkpoint_is_told_and_leaves_nothing_behind(
+def test_an_invalid_place_of_a_checkpoint_is_refused_and_leaves_nothing_behind(
     spark, tmp_path, monkeypatch, checkpoint, told
 ):
     (tmp_path / "file").write_text("")

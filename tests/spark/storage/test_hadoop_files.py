@@ -99,7 +99,7 @@ def left(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"one", os.urandom(3_000_000)], ids=["empty", "small", "large"])
-def test_what_was_written_is_read(files, tmp_path, data):
+def test_written_bytes_are_read_back(files, tmp_path, data):
     files.write("a.part", b"something before")
     files.write("a.part", data)
     assert files.read("a.part") == data
@@ -107,7 +107,7 @@ def test_what_was_written_is_read(files, tmp_path, data):
     assert files.names() == left(tmp_path) == ["a.part"]
 
 
-def test_a_file_is_written_again_where_none_is_replaced_by_renaming(spark, tmp_path):
+def test_a_file_is_replaced_where_renaming_replaces_none(spark, tmp_path):
     folder = HadoopFolder(spark, f"file:{tmp_path}/state")
     folder._system = ObjectStore(folder._system)
     files = HadoopFiles(folder)
@@ -118,7 +118,7 @@ def test_a_file_is_written_again_where_none_is_replaced_by_renaming(spark, tmp_p
 
 
 @pytest.mark.parametrize(("there", "is_made"), [(b"another", False), (b"mine", True)], ids=["lost", "unheard"])
-def test_a_file_that_is_to_be_new_is_made_by_one_of_two_who_find_none(spark, tmp_path, there, is_made):
+def test_of_two_creators_of_a_new_file_one_succeeds(spark, tmp_path, there, is_made):
     folder = HadoopFolder(spark, f"file:{tmp_path}/state")
     folder._system = ObjectStore(folder._system, lambda: (tmp_path / "state" / "lock").write_bytes(there))
     folder.make()
@@ -133,7 +133,7 @@ def test_a_file_that_is_removed_is_gone_and_may_be_removed_again(files, tmp_path
     assert files.names() == left(tmp_path) == []
 
 
-def test_commits_are_found_again_and_what_they_do_not_need_goes(files, tmp_path):
+def test_commits_are_found_again_and_unneeded_files_are_removed(files, tmp_path):
     store = CheckpointStore(files, "words")
     store.clean()
     for txid in [1, 2, 3]:
@@ -163,7 +163,7 @@ def test_a_damaged_part_is_refused_by_its_path_and_an_older_commit_is_taken_wher
     assert CheckpointStore(files, "words", allow_older=True).last.txid == 1
 
 
-def test_a_missing_file_and_a_name_of_none_are_named(files):
+def test_errors_of_missing_files_and_invalid_names_name_them(files):
     with pytest.raises(CheckpointError, match=r"a\.part' cannot be read: .*FileNotFoundException"):
         files.read("a.part")
     with pytest.raises(CheckpointError, match=r"'\.\./a\.part' is not the name"):
@@ -185,14 +185,14 @@ def test_a_file_that_others_can_write_is_not_read(files, tmp_path):
         files.read("a.part")
 
 
-def test_a_folder_that_is_gone_is_not_made_anew_by_a_write(files, tmp_path):
+def test_a_write_does_not_recreate_a_removed_folder(files, tmp_path):
     (tmp_path / "state").rmdir()
     with pytest.raises(CheckpointError, match=r"a\.part' cannot be written: its folder is missing"):
         files.write("a.part", b"one")
     assert not (tmp_path / "state").exists()
 
 
-def test_a_file_system_that_there_is_not_is_told(spark):
+def test_an_unknown_file_system_is_an_error(spark):
     with pytest.raises(CheckpointError, match=r"'nowhere://host/state' cannot be used: .*No FileSystem for"):
         HadoopFiles(HadoopFolder(spark, "nowhere://host/state"))
 

@@ -104,14 +104,14 @@ def test_the_lock_of_a_dead_process_of_this_machine_is_taken_at_once(folder, hel
     assert folder.files == {}
 
 
-def test_a_lock_that_beats_on_another_machine_is_refused(folder, held):
+def test_a_live_lock_of_another_machine_is_refused(folder, held):
     folder.change(home="elsewhere", holder="pid 7 on elsewhere")
     with pytest.raises(CheckpointError, match="in use by pid 7 on elsewhere"):
         HadoopLock(folder, lambda secs: held.heartbeat())
     held.check()
 
 
-def test_a_lock_of_another_machine_that_stays_as_it_is_is_taken_after_a_while(folder, held):
+def test_a_stale_lock_of_another_machine_is_taken_after_a_timeout(folder, held):
     held.heartbeat()
     folder.change(home="elsewhere")
     waited = []
@@ -219,7 +219,7 @@ def test_a_driver_that_is_late_for_a_dead_lock_leaves_it_to_those_who_came_meanw
     holders[0].release()
 
 
-def test_a_driver_that_takes_over_leaves_nothing_of_those_before_it(folder):
+def test_a_driver_that_takes_over_removes_the_files_of_earlier_locks(folder):
     for number in ("", ".1", ".7"):
         folder.files[LOCK + number] = json.dumps(DEAD).encode()
     lock = take(folder)

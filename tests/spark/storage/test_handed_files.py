@@ -86,7 +86,7 @@ def handed(connected):
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 100])
-def test_what_is_handed_over_is_there_and_comes_back(handed, files, monkeypatch, size):
+def test_a_handed_file_is_stored_and_can_be_read(handed, files, monkeypatch, size):
     monkeypatch.setattr(handed_files, "PIECE_BYTES", 10)
     data = os.urandom(size)
     handed.write("a.part", data)
@@ -104,7 +104,7 @@ def test_no_message_is_larger_than_a_piece(handed, monkeypatch):
     assert handed.read("a.part") == bytes(10_000)
 
 
-def test_what_goes_wrong_on_the_driver_is_told_to_the_slot(handed, files):
+def test_an_error_on_the_driver_is_raised_in_the_slot(handed, files):
     def fail():
         raise OSError(28, "No space left on device")
 
@@ -118,13 +118,13 @@ def test_what_goes_wrong_on_the_driver_is_told_to_the_slot(handed, files):
     assert files.names() == []
 
 
-def test_a_driver_that_is_gone_is_told(handed, desk):
+def test_a_lost_driver_is_an_error(handed, desk):
     desk.serve = lambda connection, request: None
     with pytest.raises(CheckpointError, match="'place' cannot be reached through the driver"):
         handed.read("a.part")
 
 
-def test_a_slot_that_is_turned_away_comes_again(connected, files, monkeypatch):
+def test_a_refused_slot_connects_again(connected, files, monkeypatch):
     monkeypatch.setattr(handed_files, "CONNECT_BACKOFF_SECS", (0.0, 0.0))
     refusals = [WireError("turned away"), WireError("turned away")]
 
@@ -168,7 +168,7 @@ def test_a_write_of_a_slot_that_has_ended_is_waited_for(connected, desk, files):
     assert files.names() == ["a.part"]
 
 
-def test_what_slots_commit_and_merge_is_restored_by_other_slots(handed, files):
+def test_parts_that_slots_commit_and_merge_are_restored_by_other_slots(handed, files):
     log = CommitLog(CheckpointStore(files, "words"), "words", [[A], [B]])
     sides = [SlotCheckpoint(handed, slot, log.assignment(slot), CODEC) for slot in (0, 1)]
     for txid in range(1, 12):

@@ -53,7 +53,7 @@ def test_times_that_spark_cannot_give_back_are_json(time):
     assert shown(time, NOW) == ("string", [f'"{time}"', f'"{NOW}"'])
 
 
-def test_values_of_numpy_are_json_of_what_they_hold():
+def test_values_of_numpy_are_json_of_their_content():
     assert shown(numpy.int64(5), numpy.bool_(True)) == ("string", ["5", "true"])
     _, (text,) = shown({"all": numpy.arange(2000).reshape(2, 1000)})
     assert json.loads(text) == {"all": [list(range(1000)), list(range(1000, 2000))]}
@@ -101,7 +101,7 @@ def test_values_of_several_types_are_json():
     assert shown(1, "a", 0.5) == ("string", ["1", '"a"', "0.5"])
 
 
-def test_half_of_a_surrogate_pair_which_spark_would_change_makes_strings_json():
+def test_lone_surrogates_make_strings_json():
     assert shown("\ud800", "a") == ("string", ['"\\ud800"', '"a"'])
 
 
@@ -137,7 +137,7 @@ def test_a_state_is_a_table(spark, tmp_path):
     assert {row.task for row in table.collect()} == {0, 1, 2}
 
 
-def test_what_is_not_there_is_refused(tmp_path):
+def test_unknown_topologies_and_bolts_are_refused(tmp_path):
     with pytest.raises(CheckpointError, match=f"'{tmp_path}' holds no state"):
         load_state(None, tmp_path, "keep")
     keep(tmp_path, [["a", 1]])
@@ -150,7 +150,7 @@ def test_what_is_not_there_is_refused(tmp_path):
         load_state(None, tmp_path, "keep", "other")
 
 
-def test_files_that_go_while_they_are_read_are_looked_for_in_the_next_commit(tmp_path, monkeypatch):
+def test_files_removed_during_a_read_are_replaced_by_those_of_the_next_commit(tmp_path, monkeypatch):
     keep(tmp_path, [["a", 1]])
     files = PosixFiles(tmp_path / "words" / "state")
 
@@ -164,7 +164,7 @@ def test_files_that_go_while_they_are_read_are_looked_for_in_the_next_commit(tmp
     assert (index, pairs_of(sections, ValueCodec())) == (0, {"a": 1})
 
 
-def test_what_was_read_of_a_commit_that_is_gone_is_not_read_again(tmp_path, monkeypatch):
+def test_a_file_that_was_read_is_kept_after_its_removal(tmp_path, monkeypatch):
     keep(tmp_path, [["a", 1]])
     files = PosixFiles(tmp_path / "words" / "state")
     read = state_table.ReadOnce(files)
@@ -176,7 +176,7 @@ def test_what_was_read_of_a_commit_that_is_gone_is_not_read_again(tmp_path, monk
     assert (read.read(part), read.size(part)) == (content, len(content))
 
 
-def test_a_file_that_is_damaged_is_named(tmp_path):
+def test_a_damaged_file_is_named(tmp_path):
     keep(tmp_path, [["a", 1]])
     files = PosixFiles(tmp_path / "words" / "state")
     (part,) = (name for name in files.names() if name.endswith(".part"))
