@@ -1,4 +1,4 @@
-"""DataFrameSink: what a bolt gets becomes a DataFrame for each batch, written once or again, and acked when it is."""
+"""DataFrameSink: the tuples of a batch become a DataFrame; `write` gets it, perhaps repeatedly; then they are acked."""
 
 import sqlite3
 from decimal import Decimal
@@ -22,7 +22,7 @@ class Squares(BasicBolt):
 
 
 def sinking(count, journal, write, schema="number long, square long", bolt=None, rate=None):
-    """numbers → squares → sink, grouped so that tuples cross slots."""
+    """Build numbers → squares → sink, grouped so that tuples cross slots."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(count, journal, rate), 2)
     builder.set_bolt("dies", bolt or DiesOnce(-1, "/nonexistent"), 2).fields_grouping("numbers", ["number"])
@@ -32,7 +32,7 @@ def sinking(count, journal, write, schema="number long, square long", bolt=None,
 
 
 class Written:
-    """Keeps what is written, as a `write` of a sink; raises as often as told before."""
+    """A `write` that keeps all rows; its first calls raise, as many as the test sets."""
 
     def __init__(self, failures=0, error=OSError):
         self.batches = []
@@ -59,7 +59,7 @@ def acked(journal):
 
 def test_every_tuple_is_in_one_batch_and_is_acked(cluster, journal):
     written = Written()
-    conf = {**TWO_SLOTS, "topology.max.spout.pending": 20}  # of a hundred, so that it takes several batches
+    conf = {**TWO_SLOTS, "topology.max.spout.pending": 20}  # of a hundred tuples, so there are several batches
     cluster.submit_topology("sink", conf, sinking(100, journal, written))
 
     wait_until(lambda: acked(journal) == list(range(100)))
@@ -106,7 +106,7 @@ def test_a_sink_writes_parquet(spark, cluster, journal, tmp_path):
 
 
 def two_sinks(journal, counts, writes):
-    """Two spouts, each with a sink of its own."""
+    """Build two spouts, each with a sink of its own."""
     builder = TopologyBuilder()
     for name, count, write in zip("ab", counts, writes, strict=True):
         builder.set_spout(f"numbers-{name}", Numbers(count, journal))
@@ -218,7 +218,7 @@ def test_batch_ids_continue_from_a_named_checkpoint(spark, journal, tmp_path):
             cluster.submit_topology("ids", TWO_SLOTS, sinking(10, journal, written))
             wait_until(lambda: len(written.rows()) == 10 and len(set(acked(journal))) == 10)  # noqa: B023
 
-    # What is acked is committed. A kill in the middle of a commit makes another one, without rows: that is a gap.
+    # Acked rows are committed. A kill in the middle of a commit makes another, empty one, which leaves a gap.
     assert second.batches[0][0] - first.batches[-1][0] in (1, 2)
 
 

@@ -1,4 +1,4 @@
-"""DataFrameSpout: rows of Spark's sources as tuples, replayed, buried, and found again after a crash."""
+"""DataFrameSpout: rows of Spark's sources as tuples, their replay, dead letters, and recovery after a crash."""
 
 import json
 import os
@@ -29,7 +29,7 @@ TWO_SLOTS = {"topology.workers": 2}
 
 
 class Files:
-    """A folder of JSON files that a stream reads, one file a batch."""
+    """A folder of JSON files; a stream reads one file per batch."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -52,7 +52,7 @@ def files(tmp_path):
 
 
 class FailsOn(BasicBolt):
-    """Raises on one number, as often as told."""
+    """Raises on one number, a given number of times."""
 
     outputs = ("number",)
 
@@ -71,7 +71,7 @@ class FailsOn(BasicBolt):
 
 
 def counting(build, journal, bolt=None, fields=("number",)):
-    """rows → a bolt → sum, grouped so that tuples cross slots."""
+    """Build rows → a bolt → sum, grouped so that tuples cross slots."""
     builder = TopologyBuilder()
     builder.set_spout("rows", DataFrameSpout(build, fields), 2)
     builder.set_bolt("dies", bolt or DiesOnce(-1, "/nonexistent"), 2).fields_grouping("rows", fields)
@@ -84,7 +84,7 @@ def numbers(journal):
 
 
 def committed(checkpoint, name, spout="rows"):
-    """The batches of a spout that Spark takes for done."""
+    """Return the batches of a spout that Spark has logged as done."""
     folder = checkpoint / name / "sources" / spout / "offsets" / "commits"
     return {int(path.name) for path in folder.glob("[0-9]*")} if folder.exists() else set()
 
@@ -221,7 +221,7 @@ def test_a_row_that_fails_too_often_becomes_a_dead_letter_and_the_others_go_on(s
 def test_times_of_dead_letters_do_not_depend_on_sparks_settings(spark, tmp_path, policy):
     session = spark.newSession()
     session.conf.set("spark.sql.legacy.timeParserPolicy", policy)
-    session.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")  # whose offset was not of whole minutes once
+    session.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")  # its offset once had seconds
     times = ["timestamp'1850-01-01 00:00:00.000001' AS zoned", "timestamp_ntz'1850-01-01 00:00:00.000001' AS bare"]
 
     session.range(1).selectExpr(times).write.options(**EXACT_TIMES).json(str(tmp_path / "times"))
@@ -404,7 +404,7 @@ def run_script(folder, pending):
 
 
 def test_a_killed_driver_repeats_the_unfinished_batch(journal):
-    folder = Path(tempfile.mkdtemp(prefix="k-"))  # Spark wants short paths
+    folder = Path(tempfile.mkdtemp(prefix="k-"))  # Spark needs short paths
     journal.folder = folder / "journal"
     journal.folder.mkdir()
     files, checkpoint = Files(folder / "files"), folder / "checkpoint"

@@ -1,4 +1,4 @@
-"""Feeding as the driver sees it, with slots that only say what they would: who is fed again, and when all is done."""
+"""Feeding as the driver sees it, with scripted slots: which shares are fed again, and when a batch is done."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -26,14 +26,14 @@ SLOT_OF = {3: 0, 4: 1}
 
 
 class Deaf:
-    """A connection that nobody listens to."""
+    """A connection without a peer."""
 
     def send(self, message):
         pass
 
 
 class ScriptedRows:
-    """Rows of two partitions, one for each task; remembers whom they were handed to."""
+    """Rows of two partitions, one for each task; records the tasks that got them."""
 
     kinds = "q"
     chunk_rows = 500
@@ -59,7 +59,7 @@ class ScriptedRows:
 
 
 class ScriptedDriver:
-    """Whenever it is waited for, the next thing of a script happens."""
+    """A driver that makes the next event of a script happen whenever the feeder waits."""
 
     def __init__(self, *script):
         self.script = list(script)
@@ -83,7 +83,7 @@ class ScriptedDriver:
             self.script.pop(0)(self)
         return True
 
-    # What can happen.
+    # The events.
 
     def settle(self, task, dead=0):
         share = self.feeder._shares[task]
@@ -110,7 +110,7 @@ def feeder(*script, by_ids=False):
 
 
 def fed(rows, *script, by_ids=False):
-    """{task: its share} when `script` has happened."""
+    """Return {task: its share} after the events of `script`."""
     return feeder(*script, by_ids=by_ids).feed(rows, 0)
 
 
@@ -288,7 +288,7 @@ def test_rows_with_a_stable_order_are_recognized(spark):
         (
             "array(id), repeat('x', 3000000) AS text",
             FIRST_CHUNK_ROWS,
-        ),  # which are no Arrow batches, and end by their size
+        ),  # these do not come as Arrow batches; a chunk ends by its size
     ],
 )
 def test_the_first_chunks_have_the_size_of_the_first_row(spark, columns, wanted):

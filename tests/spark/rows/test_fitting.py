@@ -1,4 +1,4 @@
-"""Fitting: what may be stored in the columns of a sink."""
+"""Fitting: the values that the columns of a sink can store."""
 
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -30,7 +30,7 @@ PAIR = StructType([StructField("name", StringType()), StructField("price", PRICE
 
 
 class Name(str):
-    """Spark cannot read it: it knows nothing of the class."""
+    """Spark does not know this class, so it cannot store its instances."""
 
 
 class Item:

@@ -1,4 +1,4 @@
-"""A full disk costs nothing but time: what it refuses is tried again, and what else goes wrong is not."""
+"""A full disk only delays: operations that it refuses are retried, and other errors are raised."""
 
 import errno
 from pathlib import Path
@@ -20,7 +20,7 @@ NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
 
 
 class Waits:
-    """A clock that passes only where somebody waits."""
+    """A clock that moves only when somebody waits."""
 
     def __init__(self, most=1000):
         self.now, self.waits, self.most = 0.0, [], most

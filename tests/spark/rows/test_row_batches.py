@@ -1,4 +1,4 @@
-"""Rows that come from Spark as Arrow batches: the values that PySpark would give, of every kind that is plain."""
+"""Rows that come from Spark as Arrow batches: values of all supported types are those that PySpark gives."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Py4J keeps for a query that calls Python: it is gone when the topology is."""
+"""Threads that Py4J keeps for queries that call Python: they end with the topology."""
 
 import threading
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Those in which queries have called Python."""
+    """Return the threads in which queries have called Python."""
     called, noted = Callback.__call__, set()
 
     def note(self, df, batch):

@@ -1,4 +1,4 @@
-"""What a machine may lack: open files, short paths, a folder for temporary files. It is told before anything starts."""
+"""Limits of a machine: open files, lengths of paths, temporary files. Errors come before anything starts."""
 
 import os
 import resource

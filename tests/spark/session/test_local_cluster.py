@@ -19,7 +19,7 @@ SPARK_SETTINGS = {
 
 @pytest.fixture(scope="module")
 def outcomes():
-    # Spark wants short paths, and executors remove what is their own at the same time.
+    # Spark needs short paths, and executors remove their own files at the same time.
     with tempfile.TemporaryDirectory(prefix="c-", ignore_cleanup_errors=True) as made:
         folder = Path(made)
         spark_home(folder / "spark")

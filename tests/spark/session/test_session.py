@@ -1,4 +1,4 @@
-"""Sessions: they are left as they were; how the end of a topology is told where Spark has ended it."""
+"""Sessions: their settings stay as they were, and a topology reports that its session was stopped."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from tests.spark.components import Sum, wait_until
 
 
 def session(is_stopped):
-    """One whose context answers with what `is_stopped` gives."""
+    """Make a session whose context answers with the result of `is_stopped`."""
     context = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=is_stopped))
     return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=context))
 
@@ -90,6 +90,6 @@ def test_the_session_of_the_user_is_left_as_it_was(spark, journal):
         during = settings(spark)
         wait_until(lambda: journal.noted("executed"))
 
-    during.pop(FILE_MANAGER)  # Spark looks at it whenever it makes a log of a source
+    during.pop(FILE_MANAGER)  # Spark reads the setting whenever it creates the log of a source
     assert during == before
     assert settings(spark) == before

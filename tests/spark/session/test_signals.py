@@ -19,7 +19,7 @@ from tests.spark.processes import slot_processes
 
 ROOT = Path(__file__).resolve().parents[3]
 INT, TERM = signal.SIGINT, signal.SIGTERM
-INTERRUPTED, TERMINATED = -INT, 128 + TERM  # how a script ends
+INTERRUPTED, TERMINATED = -INT, 128 + TERM  # exit codes of a script
 
 SCRIPT = """
 import sys, time
@@ -65,8 +65,8 @@ SUBMITTER = 'StormSubmitter.submit_topology("t", conf, builder.create_topology()
 
 @pytest.fixture
 def script():
-    """Starts a script; whatever it was told, it has left nothing when the test ends."""
-    folder = Path(tempfile.mkdtemp(prefix="s-"))  # Spark wants short paths
+    """Start scripts; when the test ends, they must have left nothing behind."""
+    folder = Path(tempfile.mkdtemp(prefix="s-"))  # Spark needs short paths
     (folder / "t").mkdir()
     before = slot_processes()
     started = Script(folder)
@@ -82,7 +82,7 @@ def script():
 
 
 def named_in_processes(text):
-    """The processes that have `text` in their command line; the JVM of a script has its folder there."""
+    """Find the processes with `text` in their command line; the JVM of a script has its folder there."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ class Script:
         self.process.send_signal(number)
 
     def end(self):
-        """What it has printed, once it has ended."""
+        """Wait for its end, and return its output."""
         return self.process.communicate(timeout=120)[0]
 
 
@@ -221,11 +221,11 @@ def test_the_demo_ends_with_its_summary(script, number):
     assert "Traceback" not in out
 
 
-# The parts, in this process.
+# The parts of the shutdown, in this process.
 
 
 class Handlers:
-    """Counts signals in place of what they would do."""
+    """A signal handler that records signals."""
 
     def __init__(self):
         self.seen = []
@@ -236,7 +236,7 @@ class Handlers:
 
 @pytest.fixture
 def handled():
-    """A handler of the user's own, for both signals."""
+    """Install a handler of the user for both signals."""
     handler = Handlers()
     before = {number: signal.signal(number, handler) for number in (INT, TERM)}
     yield handler

@@ -1,4 +1,4 @@
-"""The Python that Spark's workers run where `python3` on the PATH is that of another environment."""
+"""The Python that Spark's workers run if `python3` on the PATH belongs to another environment."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ session.stop()
 
 @pytest.fixture
 def other_python(tmp_path):
-    """The `python3` of another environment, in which there is nothing."""
+    """Make the `python3` of another, empty environment."""
     venv.create(tmp_path / "other", with_pip=False)
     return tmp_path / "other" / "bin" / "python3"
 
@@ -85,7 +85,7 @@ def test_a_python_that_the_user_has_set_is_kept_and_named_if_slots_cannot_start(
 
 
 def session(master, **settings):
-    """One whose workers run `python3`, as far as it takes to choose another one."""
+    """Make a session whose workers run `python3`; it has only the parts that the choice of a Python uses."""
     context = SimpleNamespace(master=master, pythonExec="python3", getConf=lambda: settings)
     return SimpleNamespace(sparkContext=context)
 
@@ -96,13 +96,11 @@ def session(master, **settings):
         ("local[2]", {}, {}, sys.executable),
         ("local-cluster[2,1,1024]", {}, {}, sys.executable),
         ("local[2]", {"PYSPARK_PYTHON": "python3"}, {}, "python3"),
-        ("local[2]", {}, {"spark.pyspark.python": "/opt/python"}, "python3"),  # PySpark has decided not to take it
+        ("local[2]", {}, {"spark.pyspark.python": "/opt/python"}, "python3"),  # PySpark has ignored this setting
         ("spark://master:7077", {}, {}, "python3"),
     ],
 )
-def test_this_python_is_chosen_if_the_master_is_local_and_none_is_set(
-    monkeypatch, master, environ, settings, runs
-):
+def test_this_python_is_chosen_if_the_master_is_local_and_none_is_set(monkeypatch, master, environ, settings, runs):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

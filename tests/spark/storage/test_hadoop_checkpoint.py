@@ -1,4 +1,4 @@
-"""Topologies whose checkpoint is wherever Hadoop reaches; `file:` through Hadoop stands for all of it."""
+"""Topologies with a checkpoint on a Hadoop file system; `file:` through Hadoop stands for all of them."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_a_state_survives_its_slots_and_its_driver(spark, journal, tmp_path, con
     assert set(counts) == set(range(140))
     if conf is EXACTLY_ONCE:
         assert set(counts.values()) == {1}
-    for place in (checkpoint, tmp_path / "checkpoint"):  # the files are the same, whoever wrote them
+    for place in (checkpoint, tmp_path / "checkpoint"):  # both engines write the same files
         assert {row.key: row.value for row in load_state(spark, place, "count").collect()} == counts
     with pytest.raises(CheckpointError, match="holds the states of 1 topologies, but none of 'other'"):
         load_state(spark, checkpoint, "count", "other")
@@ -88,7 +88,7 @@ def test_an_invalid_place_of_a_checkpoint_is_refused_and_leaves_nothing_behind(
     spark, tmp_path, monkeypatch, checkpoint, told
 ):
     (tmp_path / "file").write_text("")
-    with TemporaryDirectory() as short:  # there is a limit for the paths of sockets
+    with TemporaryDirectory() as short:  # the length of socket paths is limited
         monkeypatch.setattr("tempfile.tempdir", short)
         with pytest.raises(CheckpointError, match=told):
             SparkCluster(spark, checkpoint=checkpoint.format(folder=tmp_path))
@@ -111,6 +111,6 @@ def test_dead_letters_are_files_of_their_commits(spark, tmp_path):
     place = HadoopPlace(HadoopFolder(spark, f"file:{tmp_path}/counting"))
     place.add_letters(1, [{"message_id": 1}, {"message_id": 2}])
     place.add_letters(2, [{"message_id": 3}])
-    place.add_letters(2, [{"message_id": 4}])  # the commit was not made, and is tried again
+    place.add_letters(2, [{"message_id": 4}])  # the commit was not made, and is retried
     texts = [path.read_text() for path in sorted((tmp_path / "counting" / "dead-letters.jsonl").glob("*.jsonl"))]
     assert [json.loads(line)["message_id"] for line in "".join(texts).splitlines()] == [1, 2, 4]

@@ -1,4 +1,4 @@
-"""The files of a checkpoint through Hadoop's FileSystem; `file:` stands for all that it reaches."""
+"""The files of a checkpoint through Hadoop's FileSystem; `file:` stands for all file systems."""
 
 import os
 from dataclasses import replace
@@ -23,10 +23,10 @@ def files(spark, tmp_path):
 
 
 class ObjectStore:
-    """Hadoop's local file system, with the ways of an object store.
+    """Hadoop's local file system with the behaviour of an object store.
 
-    A file is there when its stream is closed, in place of any other one, unless that is forbidden by an option of
-    S3. To rename something to a name that is taken is an error, where HDFS says no.
+    A file appears when its stream is closed. It replaces an existing one, unless an option of S3 forbids that. Renaming
+    to a name that is taken raises an error; HDFS would return false.
     """
 
     def __init__(self, system, meanwhile=lambda: None):
@@ -78,7 +78,7 @@ class ObjectStore:
 
 
 class Upload:
-    """A stream whose file is there when it is closed."""
+    """A stream whose file appears when it is closed."""
 
     def __init__(self, create):
         self._create = create
@@ -94,7 +94,7 @@ class Upload:
 
 
 def left(tmp_path):
-    """What Hadoop has left in the folder, without the checksums that it keeps for local files."""
+    """List the files in the folder, without the checksum files that Hadoop writes for local files."""
     return [name for name in os.listdir(tmp_path / "state") if not name.endswith(".crc")]
 
 

@@ -1,4 +1,4 @@
-"""The lock of a checkpoint where no system ends it with its process: who lives keeps it, who is dead loses it."""
+"""The lock of a checkpoint on a file system that does not release it with its process: only live holders keep it."""
 
 import errno
 import json
@@ -48,7 +48,7 @@ class Folder:
         self.files.pop(name, None)
 
     def change(self, **told):
-        """Have the lock tell something else of its holder."""
+        """Change what the lock file says about its holder."""
         self.files[LOCK] = json.dumps({**json.loads(self.files[LOCK]), **told}).encode()
 
 
@@ -65,7 +65,7 @@ def held(folder):
 
 
 def no_sleep(secs):
-    pytest.fail("nothing is to be waited for")
+    pytest.fail("the lock must not wait here")
 
 
 def test_a_second_driver_is_refused_at_once_on_the_same_machine(folder, held):
@@ -119,7 +119,7 @@ def test_a_stale_lock_of_another_machine_is_taken_after_a_timeout(folder, held):
     assert sum(waited) == LOCK_TIMEOUT_SECS
     with pytest.raises(StormError, match=rf"is now in use by pid {os.getpid()}") as lost:
         held.check()
-    assert not isinstance(lost.value, CheckpointError)  # which would be tried again
+    assert not isinstance(lost.value, CheckpointError)  # that error would be retried
     held.release()
     taken.check()
     taken.release()
@@ -177,7 +177,7 @@ DEAD = {"id": "dead", "holder": "pid 1 on gone", "home": "elsewhere", "process":
 
 
 class Meeting(Folder):
-    """One in which `before` is called before the first lock of a number is made by somebody else."""
+    """A folder that calls `before` just before its first new lock is created, so that another driver comes first."""
 
     def __init__(self, before):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Files that slots hand to the driver: whole or not at all, in pieces, and what goes wrong is told to the slot."""
+"""Files that slots hand to the driver in pieces: they arrive complete or not at all, and slots get the driver's errors."""
 
 import os
 import threading
@@ -29,7 +29,7 @@ A, B = TaskKey("count", 0), TaskKey("count", 1)
 
 
 class CopiedFiles(PosixFiles):
-    """Stands for what Hadoop reaches: written from and read into local files."""
+    """Stands for a Hadoop file system: it copies from and to local files."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -99,7 +99,7 @@ def test_a_handed_file_is_stored_and_can_be_read(handed, files, monkeypatch, siz
 
 def test_no_message_is_larger_than_a_piece(handed, monkeypatch):
     monkeypatch.setattr(handed_files, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(handed_files, "MESSAGE_LIMIT_BYTES", 1100)  # what a receiver allows
+    monkeypatch.setattr(handed_files, "MESSAGE_LIMIT_BYTES", 1100)  # the largest message that a receiver accepts
     handed.write("a.part", bytes(10_000))
     assert handed.read("a.part") == bytes(10_000)
 

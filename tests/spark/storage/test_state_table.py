@@ -43,7 +43,7 @@ NOW = datetime(2024, 2, 29, 12, tzinfo=timezone.utc)
 
 
 def shown(*values):
-    """The type of the column that holds `values`, and how they look in it."""
+    """Return the type of a column that holds `values`, and the values in it."""
     column, as_column = column_of({kind_of(value) for value in values})
     return column.simpleString(), [as_column(value) for value in values]
 
@@ -118,7 +118,7 @@ class Keeps(StatefulBolt):
 
 
 def keep(folder, rows, topology="words"):
-    """Keep pairs in the state of a bolt, of three tasks."""
+    """Store pairs in the state of a bolt of three tasks."""
     builder = TopologyBuilder()
     builder.set_spout("rows", FixedTupleSpout(rows, ["key", "value"]))
     builder.set_bolt("keep", Keeps(), 3).fields_grouping("rows", "key")
