@@ -1,4 +1,4 @@
-"""Files that slots hand to the driver in pieces: they arrive complete or not at all, and slots get the driver's errors."""
+"""Files that slots hand to the driver in pieces: complete or not at all; the slots get the errors of the driver."""
 
 import os
 import threading
