@@ -144,7 +144,7 @@ def test_words_are_counted_and_sentences_acked(cluster):
     ]
 
 
-def test_a_sentence_that_is_failed_is_told(cluster):
+def test_a_failed_sentence_reaches_fail(cluster):
     submit(cluster, "storm", "")
     assert ("failed", 1) in TOLD
 
@@ -156,13 +156,13 @@ def test_a_tick_prints_the_counts(cluster):
     assert sorted(TOLD) == [("spark", 1), ("storm", 2)]
 
 
-def test_the_status_is_asked_for_by_javas_names(cluster):
+def test_the_status_has_javas_names(cluster):
     submit(cluster, "storm")
     for info in (cluster.getTopologyInfo("word-count"), cluster.getTopologyInfoByName("word-count")):
         assert (info.getStatus(), info.getComponents()["count"].getAcked(), info.uptimeSecs) == ("ACTIVE", 1, 0)
 
 
-def test_a_topology_rests_and_ends_by_javas_names(cluster):
+def test_a_topology_is_deactivated_and_killed_by_javas_names(cluster):
     submit(cluster, "storm")
     cluster.deactivate("word-count")
     assert cluster.getTopologyInfo("word-count").getStatus() == "INACTIVE"
@@ -171,7 +171,7 @@ def test_a_topology_rests_and_ends_by_javas_names(cluster):
         cluster.getTopologyInfo("word-count")
 
 
-def test_the_handle_waits_by_javas_name(cluster):
+def test_the_handle_has_javas_name_for_waiting(cluster):
     handle = cluster.submitTopology("word-count", None, topology())
     assert handle.awaitTermination(0) is False
     cluster.killTopology("word-count")

@@ -84,19 +84,19 @@ def ours(storm_class):
 
 
 @pytest.mark.parametrize("storm_class", STORM)
-def test_every_method_is_here_or_has_a_reason_not_to_be(storm_class):
+def test_every_method_exists_or_has_a_reason(storm_class):
     methods = {name for name in STORM[storm_class] if callable(getattr(ours(storm_class), name, None))}
     missing = set(STORM[storm_class]) - methods - EXCLUDED.get(storm_class, {}).keys()
     assert not missing
 
 
 @pytest.mark.parametrize("storm_class", EXCLUDED)
-def test_nothing_is_excluded_that_is_here_after_all(storm_class):
+def test_no_excluded_method_exists(storm_class):
     assert [name for name in EXCLUDED[storm_class] if hasattr(ours(storm_class), name)] == []
 
 
 @pytest.mark.parametrize("storm_class", EXCLUDED)
-def test_nothing_is_excluded_that_storm_does_not_have(storm_class):
+def test_every_excluded_method_is_one_of_storms(storm_class):
     assert EXCLUDED[storm_class].keys() <= set(STORM[storm_class])
 
 

@@ -28,7 +28,7 @@ def test_all_tasks_capture_into_one_list(cluster):
     assert sorted(capture.captured) == [[number] for number in range(9)]
 
 
-def test_what_is_captured_is_acked(cluster):
+def test_captured_tuples_are_acked(cluster):
     feeder = FeederSpout(["n"])
     start(cluster, feeder, CaptureBolt())
     feeder.feed([1], message_id=1)
@@ -44,7 +44,7 @@ def test_ticks_are_not_captured(cluster):
     assert capture.captured == [[1]]
 
 
-def test_what_was_captured_outlives_the_cluster():
+def test_captured_values_outlive_the_cluster():
     feeder, capture = FeederSpout(["n"]), CaptureBolt()
     feeder.feed([1])
     with LocalCluster(simulated_time=True) as cluster:
@@ -53,7 +53,7 @@ def test_what_was_captured_outlives_the_cluster():
     assert capture.captured == [[1]]
 
 
-def test_two_capture_bolts_do_not_share(cluster):
+def test_two_capture_bolts_have_separate_values(cluster):
     feeder, used, unused = FeederSpout(["n"]), CaptureBolt(), CaptureBolt()
     start(cluster, feeder, used)
     feeder.feed([1])

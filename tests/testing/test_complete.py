@@ -183,7 +183,7 @@ class Many(Rich):
             self.collector.emit([number])
 
 
-def test_what_is_emitted_unanchored_after_the_ack_is_captured_to_the_end(cluster):
+def test_an_unanchored_tuple_emitted_after_the_ack_is_captured(cluster):
     result = complete_topology(cluster, line(Many(), Unanchored(), rows=[[1]]))
     assert read_tuples(result, "b") == [[number] for number in range(20_000)]
 
@@ -220,7 +220,7 @@ def test_a_slow_bolt_behind_an_acked_row_is_waited_for():
     assert read_tuples(result, "b") == [[1]]
 
 
-def test_without_ackers_it_runs_to_the_end_too(cluster):
+def test_without_ackers_the_run_is_complete_too(cluster):
     result = complete_topology(cluster, line(Unanchored(), Unanchored()), conf={"topology.acker.executors": 0})
     assert read_tuples(result, "b") == [[1], [2], [3]]
 
@@ -235,7 +235,7 @@ def test_captured_values_do_not_change_with_the_tuple(cluster):
     assert read_tuples(complete_topology(cluster, line(Overwrite())), "numbers") == [[1], [2], [3]]
 
 
-def test_values_are_lists_also_where_tuples_were_emitted(cluster):
+def test_captured_values_are_lists_even_of_emitted_tuples(cluster):
     result = complete_topology(cluster, line(LambdaBolt(lambda tup, out: out.emit((tup[0], 0)), ["n", "zero"])))
     assert read_tuples(result, "a") == [[1, 0], [2, 0], [3, 0]]
 
@@ -257,7 +257,7 @@ def test_failed_rows_end_the_run_and_are_not_emitted_again(cluster):
     assert (read_tuples(result, "numbers"), read_tuples(result, "a")) == ([[1], [2], [3]], [[2]])
 
 
-def test_rows_that_nobody_acks_end_by_the_timeout(cluster):
+def test_unacked_rows_end_the_run_by_their_timeout(cluster):
     # In real time the message timeout passes indeed, so it is short.
     result = complete_topology(cluster, line(Forget()), conf={"topology.message.timeout.secs": 0.05})
     assert read_tuples(result, "a") == [[1], [2], [3]]
@@ -284,19 +284,19 @@ class AckOnTick(TickAwareBolt):
             self.collector.ack(self.held.pop())
 
 
-def test_simulated_time_passes_where_rows_wait_for_it(simulated):
+def test_simulated_time_passes_if_rows_wait_for_it(simulated):
     result = complete_topology(simulated, line(AckOnTick()), conf={"topology.tick.tuple.freq.secs": 5})
     assert read_tuples(result, "a") == [[6]]
 
 
-def test_simulated_time_stands_still_where_rows_need_none(simulated):
+def test_simulated_time_stands_still_if_rows_need_none(simulated):
     copy = LambdaBolt(lambda tup, out: out.emit([tup[0]]), ["n"])  # ticks too
     rows = [[number] for number in range(3000)]
     conf = {"topology.tick.tuple.freq.secs": 0.001, "topology.max.spout.pending": 1}
     assert read_tuples(complete_topology(simulated, line(copy, rows=rows), conf=conf), "a") == rows
 
 
-def test_rows_that_never_end_are_an_error_that_names_their_spout(simulated):
+def test_an_endless_run_is_an_error_that_names_the_spout(simulated):
     conf = {"topology.enable.message.timeouts": False}
     with pytest.raises(StormError, match=r"rows of \{'numbers': 3\} were neither acked nor failed for 90 s"):
         complete_topology(simulated, line(Forget()), conf=conf)
@@ -340,7 +340,7 @@ def test_rows_lost_with_their_slot_are_emitted_again_and_end_the_run(simulated):
     assert read_tuples(result, "numbers") == [[1], [2], [3], [1], [2], [3]]
 
 
-def test_an_error_at_the_submit_is_raised(cluster):
+def test_an_error_of_the_submit_is_raised(cluster):
     with pytest.raises(StormError, match=r"prepare of 'a' .* raised ValueError: no"):
         complete_topology(cluster, line(Refuse()))
 
@@ -375,7 +375,7 @@ def test_another_topology_of_the_cluster_runs_on(cluster):
 # What stays as it was
 
 
-def test_the_topology_given_is_not_changed(cluster):
+def test_the_given_topology_is_unchanged(cluster):
     topology = word_count()
     components, spout = dict(topology.components), topology.components["sentences"].component
     complete_topology(cluster, topology, {"sentences": [["a"]]})
@@ -391,7 +391,7 @@ class TellTasks(Rich):
         self.collector.ack(tup)
 
 
-def test_the_topology_has_the_tasks_that_it_would_have_without_capturing(cluster):
+def test_capturing_does_not_change_the_tasks(cluster):
     result = complete_topology(cluster, line(TellTasks(), rows=[[1]]))
     assert read_tuples(result, "a") == [[{2: "a", 3: "numbers"}]]
 
@@ -410,7 +410,7 @@ def test_hooks_of_the_configuration_are_kept(cluster):
     assert read_tuples(result, "a") == [["TaskHook"]]
 
 
-def test_the_configuration_given_is_not_changed(cluster):
+def test_the_given_configuration_is_unchanged(cluster):
     conf = {"topology.message.timeout.secs": 5}
     complete_topology(cluster, line(LambdaBolt(lambda tup: None)), conf=conf)
     assert conf == {"topology.message.timeout.secs": 5}
@@ -462,7 +462,7 @@ def test_read_tuples_reads_a_stream_by_name():
     assert (read_tuples(result, "a"), read_tuples(result, "a", "errors")) == ([[1]], [[2]])
 
 
-def test_read_tuples_of_a_component_without_streams_are_none(simulated):
+def test_read_tuples_of_a_component_without_streams_is_empty(simulated):
     result = complete_topology(simulated, line(LambdaBolt(lambda tup: None)))
     assert read_tuples(result, "a") == []
 

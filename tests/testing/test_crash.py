@@ -76,7 +76,7 @@ def test_on_local_cluster_the_submit_refuses():
         cluster.submit_topology("crash", None, builder.create_topology())
 
 
-def test_an_unprepared_crash_at_home_raises_instead_of_killing():
+def test_an_unprepared_crash_in_this_process_raises_instead_of_killing():
     with pytest.raises(StormError, match="CrashOn would kill the process that built it"):
         crash_on(Counting(), 1).execute(make_tuple([1], ["n"]))
 
@@ -90,7 +90,7 @@ def test_streams_and_configuration_are_those_of_the_wrapped_bolt():
     assert spec.conf["own"] == 1
 
 
-def test_attributes_of_a_richer_bolt_are_accessible():
+def test_attributes_of_the_wrapped_bolt_are_accessible():
     assert crash_on(Counting(), 1).init_state(7) == "state 7"
 
 

@@ -77,7 +77,7 @@ def test_each_fed_row_is_emitted_once_whatever_the_parallelism(cluster):
     assert sorted(feeder.tracker.acked) == list(range(20))
 
 
-def test_tracker_hears_acks_in_order(cluster):
+def test_tracker_records_acks_in_order(cluster):
     feeder = FeederSpout(["word"])
     start(cluster, feeder, CaptureBolt())
     feeder.feed(["b"], message_id="second")
@@ -88,7 +88,7 @@ def test_tracker_hears_acks_in_order(cluster):
     assert not feeder.tracker.is_failed("first")
 
 
-def test_tracker_hears_fails(cluster):
+def test_tracker_records_fails(cluster):
     feeder = FeederSpout(["word"])
     start(cluster, feeder, Fail())
     feeder.feed(["a"], message_id=7)
@@ -97,7 +97,7 @@ def test_tracker_hears_fails(cluster):
     assert feeder.tracker.is_failed(7)
 
 
-def test_a_row_that_nobody_acks_fails_by_the_timeout_and_not_before(cluster):
+def test_an_unacked_row_fails_at_the_timeout_and_not_before(cluster):
     feeder = FeederSpout(["word"])
     start(cluster, feeder, Forget())
     feeder.feed(["a"], message_id=7)
@@ -130,7 +130,7 @@ def test_wrong_arity_is_an_error_at_the_feed():
         feeder.feed(["storm"])
 
 
-def test_values_that_are_no_list_are_an_error_at_the_feed():
+def test_values_of_another_type_than_a_list_are_an_error_at_the_feed():
     with pytest.raises(EmitError, match="'storm' of type str; values must be a list or a tuple"):
         FeederSpout("word").feed("storm")
 
@@ -154,7 +154,7 @@ def test_a_list_changed_after_the_feed_is_emitted_as_it_was_fed(cluster):
     assert capture.captured == [["storm"]]
 
 
-def test_what_is_left_is_emitted_after_a_rebalance(cluster):
+def test_remaining_rows_are_emitted_after_a_rebalance(cluster):
     feeder, capture = FeederSpout(["n"]), CaptureBolt()
     start(cluster, feeder, capture)
     cluster.deactivate("feeding")
@@ -165,7 +165,7 @@ def test_what_is_left_is_emitted_after_a_rebalance(cluster):
     assert (capture.captured, feeder.tracker.acked) == ([[1]], [1])
 
 
-def test_two_feeders_do_not_share(cluster):
+def test_two_feeders_have_separate_rows(cluster):
     first, second, capture = FeederSpout(["n"]), FeederSpout(["n"]), CaptureBolt()
     start(cluster, first, capture)
     second.feed([2])
@@ -201,7 +201,7 @@ def test_wrong_field_names_are_an_error_at_construction():
 
 
 @pytest.mark.parametrize("shared", [FeederSpout(["word"]), CaptureBolt(), AckFailTracker()], ids=type)
-def test_in_another_process_it_says_that_it_is_for_local_cluster_only(shared):
+def test_in_another_process_the_error_names_local_cluster(shared):
     load = "import sys, cloudpickle; cloudpickle.loads(sys.stdin.buffer.read())"
     ran = subprocess.run(
         [sys.executable, "-c", load], input=cloudpickle.dumps(shared), capture_output=True, check=False, cwd=ROOT
@@ -210,7 +210,7 @@ def test_in_another_process_it_says_that_it_is_for_local_cluster_only(shared):
     assert expected in ran.stderr.decode()
 
 
-def test_a_forked_process_has_the_object_but_is_refused_too(monkeypatch):
+def test_a_forked_process_is_refused_too(monkeypatch):
     feeder = FeederSpout(["word"])
     pickled = cloudpickle.dumps(feeder)
     monkeypatch.setattr(os, "getpid", lambda: -1)

@@ -66,7 +66,7 @@ def test_rows_may_come_from_a_generator():
     assert run(FixedTupleSpout(([number] for number in range(3)), "n")) == [[0], [1], [2]]
 
 
-def test_no_rows_emit_nothing():
+def test_a_spout_without_rows_emits_nothing():
     assert run(FixedTupleSpout([], ["n"])) == []
 
 
@@ -75,7 +75,7 @@ def test_wrong_arity_is_an_error_at_construction():
         FixedTupleSpout([["a", 1]], ["word"])
 
 
-def test_a_row_that_is_no_list_is_an_error_at_construction():
+def test_a_row_that_is_not_a_list_is_an_error_at_construction():
     with pytest.raises(EmitError, match="'storm' of type str; values must be a list or a tuple"):
         FixedTupleSpout(Values("storm"), ["word"])
 

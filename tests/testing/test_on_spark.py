@@ -36,7 +36,7 @@ class Refuses(Bolt):
         self.collector.fail(tup)
 
 
-def test_complete_topology_tells_what_every_task_emitted_wherever_it_lives(cluster):
+def test_complete_topology_returns_the_tuples_of_tasks_in_all_processes(cluster):
     builder = TopologyBuilder()
     builder.set_spout("sentences", Sentences(), 2)
     builder.set_bolt("split", Split(), 3).shuffle_grouping("sentences")
@@ -52,7 +52,7 @@ def test_complete_topology_tells_what_every_task_emitted_wherever_it_lives(clust
     assert cluster.list_topologies() == []
 
 
-def test_complete_topology_raises_what_a_spout_cannot_emit(cluster):
+def test_complete_topology_raises_the_error_of_a_refused_emit(cluster):
     class Cannot(FixedTupleSpout):
         def next_tuple(self):
             raise ValueError("out of order")
@@ -84,7 +84,7 @@ def test_crash_on_kills_the_slot_whose_spout_then_begins_again(cluster, tmp_path
 
 
 @pytest.mark.parametrize("probe", [FeederSpout(["word"]), CaptureBolt()], ids=lambda probe: type(probe).__name__)
-def test_what_shares_memory_with_the_test_is_refused_with_the_reason(cluster, probe):
+def test_probes_that_share_memory_with_the_test_are_refused_with_the_reason(cluster, probe):
     spout, bolt = (probe, Refuses()) if isinstance(probe, FeederSpout) else (FixedTupleSpout([], ["word"]), probe)
     builder = TopologyBuilder()
     builder.set_spout("words", spout)

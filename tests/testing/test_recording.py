@@ -41,12 +41,12 @@ def test_a_made_tuple_comes_from_source_task_1_on_the_default_stream(tup):
     assert (tup.source_component, tup.source_task, tup.source_stream_id) == ("source", 1, "default")
 
 
-def test_a_made_tuple_comes_from_where_it_is_told():
+def test_a_made_tuple_has_the_given_source():
     tup = make_tuple(Values(1), Fields("n"), component="spout", stream="errors", task=7)
     assert (tup.source_component, tup.source_task, tup.source_stream_id) == ("spout", 7, "errors")
 
 
-def test_fields_are_numbered_where_none_are_given():
+def test_fields_are_numbered_if_none_are_given():
     assert make_tuple(["a", "b"]).select(["field1", "field0"]) == ["b", "a"]
 
 
@@ -65,7 +65,7 @@ def test_the_error_of_a_huge_row_is_short():
     assert len(str(caught.value)) < 200
 
 
-def test_text_is_not_taken_for_a_list_of_letters():
+def test_text_instead_of_a_list_is_refused():
     with pytest.raises(EmitError, match="make_tuple got 'storm' of type str"):
         make_tuple("storm")
 
@@ -172,7 +172,7 @@ def test_an_emit_anchored_to_a_settled_tuple_is_an_error(collector, tup):
     assert collector.emitted == []
 
 
-def test_anchors_that_are_no_tuples_are_an_error(collector):
+def test_anchors_of_another_type_than_tuples_are_an_error(collector):
     with pytest.raises(EmitError, match="anchors must be tuples"):
         collector.emit(["a"], anchors="tup")
 
@@ -182,18 +182,18 @@ def test_a_tuple_in_the_place_of_the_values_is_an_error(collector, tup):
         collector.emit(tup)
 
 
-def test_values_that_are_no_list_are_an_error(collector):
+def test_values_of_another_type_than_a_list_are_an_error(collector):
     with pytest.raises(EmitError, match="emit got 'storm' of type str; values must be a list or a tuple"):
         collector.emit("storm")
 
 
 @pytest.mark.parametrize("verb", ["ack", "fail", "reset_timeout"])
-def test_settling_an_object_that_is_not_a_tuple_is_an_error(collector, verb):
+def test_acking_or_failing_another_type_than_a_tuple_is_an_error(collector, verb):
     with pytest.raises(TypeError, match=f"{verb} takes a tuple that the bolt received, got 7 of type int"):
         getattr(collector, verb)(7)
 
 
-def test_a_reported_error_that_is_no_exception_is_recorded_as_one(collector):
+def test_a_reported_object_that_is_not_an_exception_becomes_one(collector):
     collector.report_error("broken")
     assert isinstance(collector.errors[0], StormError)
 
@@ -203,7 +203,7 @@ def test_an_emit_returns_the_task_ids_it_was_given():
     assert RecordingCollector(task_ids=[4, 5]).emit(["a"]) == [4, 5]
 
 
-def test_what_was_emitted_does_not_change_with_the_list(collector):
+def test_recorded_values_do_not_change_with_the_emitted_list(collector):
     values = ["a"]
     collector.emit(values)
     values[0] = "b"
@@ -221,7 +221,7 @@ class Split(Bolt):
         self.collector.ack(tup)
 
 
-def test_a_bolt_can_be_tested_with_it(collector):
+def test_a_bolt_can_be_tested_with_a_recording_collector(collector):
     bolt, tup = Split(), make_tuple(["big data"], ["sentence"])
     bolt.prepare({}, None, collector)
     bolt.execute(tup)
@@ -229,7 +229,7 @@ def test_a_bolt_can_be_tested_with_it(collector):
     assert collector.acked == [tup]
 
 
-def test_an_unknown_field_in_a_bolt_under_test_says_what_there_is(collector):
+def test_an_unknown_field_in_a_bolt_under_test_names_the_known_ones(collector):
     bolt = Split()
     bolt.prepare({}, None, collector)
     with pytest.raises(UnknownFieldError, match="'sentence' does not exist; did you mean 'sentences'"):
@@ -247,7 +247,7 @@ class Upper(BasicBolt):
         collector.emit("copies", [tup[0]])
 
 
-def test_a_basic_bolt_can_be_given_it_directly(collector):
+def test_a_basic_bolt_takes_a_recording_collector(collector):
     Upper().execute(make_tuple(["a"]), collector)
     assert collector.emitted == [Emitted(["A"]), Emitted(["a"], "copies")]
 
@@ -297,7 +297,7 @@ def test_any_message_id_may_follow_the_values(collector, message_id):
     assert collector.emitted == [Emitted(["a"], message_id=message_id)]
 
 
-def test_a_message_id_may_follow_no_values(collector):
+def test_a_message_id_may_follow_empty_values(collector):
     collector.emit([], "id")
     assert collector.emitted == [Emitted([], message_id="id")]
 
@@ -307,7 +307,7 @@ def test_a_spouts_direct_emit_records_task_and_message_id(collector):
     assert collector.emitted == [Emitted(["a"], message_id=7, task=3)]
 
 
-def test_pending_are_the_emits_with_a_message_id(collector):
+def test_pending_count_is_that_of_emits_with_a_message_id(collector):
     collector.emit(["a"], message_id=0)
     collector.emit(["b"])
     assert collector.pending_count() == 1
@@ -327,7 +327,7 @@ class Numbers(Spout):
         self.next += 1
 
 
-def test_a_spout_can_be_tested_with_it(collector):
+def test_a_spout_can_be_tested_with_a_recording_collector(collector):
     spout = Numbers()
     spout.open({}, None, collector)
     spout.next_tuple()

@@ -75,7 +75,7 @@ def test_a_component_whose_module_a_slot_lacks_is_named_with_the_module(cluster,
     ],
     ids=["python", "package"],
 )
-def test_a_slot_with_other_versions_is_refused_and_both_are_named(
+def test_a_slot_with_other_versions_is_refused_and_both_versions_are_named(
     cluster, journal, tmp_path, monkeypatch, patch, theirs
 ):
     (tmp_path / "sitecustomize.py").write_text(patch)  # which every slot imports first: it gets the driver's path
@@ -126,13 +126,13 @@ def hang():
         time.sleep(0.01)
 
 
-def test_a_prepare_that_raises_is_told_with_component_and_task(cluster, journal):
+def test_an_exception_in_prepare_names_component_and_task(cluster, journal):
     told = refusal(cluster, with_bolt(journal, Misbehaves(raise_in_prepare)))
 
     assert "prepare of 'bolt' (task 2) raised LookupError: no such table" in told
 
 
-def test_a_prepare_that_hangs_ends_the_submit_and_shows_where_it_is(cluster, journal):
+def test_a_prepare_that_hangs_ends_the_submit_and_shows_its_stack(cluster, journal):
     told = refusal(cluster, with_bolt(journal, Misbehaves(hang)), **{START_LIMIT: 5})
 
     assert "prepare of bolt:2" in told
@@ -266,7 +266,7 @@ class Fails(Spout):
         die("exit")
 
 
-def test_a_spout_that_kills_its_slot_is_named_too(cluster, journal):
+def test_a_spout_that_kills_its_slot_is_named(cluster, journal):
     builder = TopologyBuilder()
     builder.set_spout("deadly", Fails())
     builder.set_bolt("sum", Sum(journal)).shuffle_grouping("deadly")
@@ -329,7 +329,7 @@ def test_values_of_many_megabytes_travel_between_slots(cluster, journal):
     assert journal.noted("weighed") == ["20000000"] * 3
 
 
-def test_a_slow_bolt_holds_up_the_spouts_before_memory_is_full(cluster, journal):
+def test_a_slow_bolt_pauses_the_spouts_before_memory_is_full(cluster, journal):
     size = 100_000
     topology = weighing(Blobs(10_000_000, journal, size), Weighs(journal, pause_secs=0.05))
     conf = {"topology.workers": 2, "topology.slot.inbox.max.bytes": 1_000_000, "topology.message.timeout.secs": 600}

@@ -51,7 +51,7 @@ def check(counts, number, conf):
 
 
 @GUARANTEES
-def test_a_state_goes_with_its_tasks_to_other_numbers_of_workers(start, journal, tmp_path, conf):
+def test_a_state_follows_its_tasks_to_another_number_of_workers(start, journal, tmp_path, conf):
     cluster = start()
     cluster.submit_topology("counting", conf, counting(40, journal))
     wait_for_acks(journal, 40)
@@ -117,7 +117,7 @@ def test_a_topology_without_the_stateful_bolt_of_its_checkpoint_is_refused(start
         start().submit_topology("counting", CONF, builder.create_topology())
 
 
-def test_a_checkpoint_that_nobody_named_goes_with_its_topology(cluster, journal):
+def test_an_unnamed_checkpoint_ends_with_its_topology(cluster, journal):
     cluster.submit_topology("counting", CONF, counting(10, journal))
     wait_for_acks(journal, 10)
     temporary = cluster._folder / "checkpoint"
@@ -146,7 +146,7 @@ def test_values_and_prints_of_many_megabytes_reach_the_driver(cluster, journal, 
     wait_until(lambda: shown.append(len(capsys.readouterr().out)) or sum(shown) > 70 << 20)
 
 
-def test_what_cannot_be_read_is_refused_and_harms_nobody(cluster, journal):
+def test_an_invalid_read_is_refused_and_the_topology_goes_on(cluster, journal):
     cluster.submit_topology("counting", CONF, counting(10, journal))
     with pytest.raises(StormError, match="the topology has no stateful bolt 'pass'"):
         cluster.read_state("counting", "pass")
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_refused_and_harms_nobody(cluster, journal):
 
 
 @GUARANTEES
-def test_a_slot_that_dies_between_commits_goes_back_to_the_last_one(cluster, journal, tmp_path, conf):
+def test_a_slot_that_dies_between_commits_is_rolled_back_to_the_last_one(cluster, journal, tmp_path, conf):
     bolt = DiesOnce(150, str(tmp_path / "marker"))
     cluster.submit_topology("counting", conf, counting(200, journal, bolt))
     wait_for_acks(journal, 200)
@@ -195,7 +195,7 @@ with SparkCluster(checkpoint=Path(sys.argv[1], "checkpoint")) as cluster:
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_is_started_again_and_goes_on_from_the_last_commit(tmp_path):
+def test_a_restarted_driver_continues_from_the_last_commit(tmp_path):
     journal = Journal(tmp_path / "journal")
     env = {
         **os.environ,
@@ -230,7 +230,7 @@ def test_exchanges_go_on_while_a_commit_waits_for_a_slow_bolt(cluster, journal, 
 
 
 @pytest.mark.parametrize("problem", ["damaged", "writable"])
-def test_a_checkpoint_that_cannot_be_trusted_is_refused_at_the_submit(start, journal, tmp_path, problem):
+def test_a_checkpoint_that_others_can_write_is_refused_at_the_submit(start, journal, tmp_path, problem):
     cluster = start()
     cluster.submit_topology("counting", CONF, counting(10, journal))
     wait_for_acks(journal, 10)

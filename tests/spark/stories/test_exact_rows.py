@@ -71,7 +71,7 @@ def test_a_batch_of_many_commits_keeps_few_files_and_is_counted_once_though_slot
     assert len([name for name in names if name.startswith("acked")]) <= 2 * (3 + 3)
 
 
-def test_a_batch_goes_on_behind_its_last_commit_in_the_next_run(spark, journal, files, tmp_path):
+def test_the_next_run_continues_a_batch_after_its_last_commit(spark, journal, files, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     with SparkCluster(spark, checkpoint) as cluster:
         cluster.submit_topology("exact", CONF, topology(files, journal))
@@ -167,7 +167,7 @@ def short_folder():
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_driver_that_is_killed_in_a_batch_has_it_counted_once(spark, journal, short_folder):
+def test_a_batch_during_which_the_driver_is_killed_is_counted_once(spark, journal, short_folder):
     journal.folder = short_folder / "journal"
     journal.folder.mkdir()
     files = Files(short_folder / "files")

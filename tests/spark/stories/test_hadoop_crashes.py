@@ -60,7 +60,7 @@ def killed_from_outside(command, env, journal):
     [killed_at("manifest-written:3"), pytest.param(killed_from_outside, marks=pytest.mark.slow)],
     ids=["at a step", "from outside"],
 )
-def test_a_driver_that_is_killed_is_followed_by_one_that_counts_nothing_twice(spark, journal, tmp_path, end):
+def test_the_driver_after_a_killed_one_counts_nothing_twice(spark, journal, tmp_path, end):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     end([sys.executable, "-c", SCRIPT, str(tmp_path)], env, journal)
     assert (tmp_path / "checkpoint" / "driver.lock").exists()
@@ -102,7 +102,7 @@ def steps(spark, folder, point=""):
     return crashes.points(), told[-1]
 
 
-def test_files_that_are_crashed_at_any_step_hold_a_whole_commit_and_no_more_than_without(spark, tmp_path):
+def test_files_after_a_crash_at_any_step_hold_a_whole_commit_and_nothing_else(spark, tmp_path):
     points, _ = steps(spark, tmp_path / "whole")
     assert {point.partition(":")[0] for point in points} == {*POINTS}
     for point in points:

@@ -125,7 +125,7 @@ def test_the_files_of_a_driver_that_was_killed_while_no_slot_lived_are_gone_soon
     wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
 
 
-def test_one_session_may_follow_another_and_nothing_of_them_stays_when_their_process_is_killed(short_folder):
+def test_several_sessions_of_a_killed_process_leave_nothing_behind(short_folder):
     script = start(THREE_SESSIONS, short_folder)
     counted = short_folder / "journal" / f"counted-{script.pid}"
     wait_until(lambda: counted.exists() or script.poll() is not None, secs=120)
@@ -138,7 +138,7 @@ def test_one_session_may_follow_another_and_nothing_of_them_stays_when_their_pro
     wait_until(lambda: not list((short_folder / "tmp").glob("pystorm-*")), secs=10)
 
 
-def test_a_topology_that_rests_is_told_that_its_session_was_stopped(short_folder):
+def test_an_idle_topology_notices_that_its_session_was_stopped(short_folder):
     out, _ = start(STOPPED_SESSION, short_folder).communicate(timeout=120)
 
     assert "the SparkSession was stopped while the topology ran" in out
@@ -146,7 +146,7 @@ def test_a_topology_that_rests_is_told_that_its_session_was_stopped(short_folder
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_submitted_topology_is_closed_in_good_order_when_its_script_is_told_to_end(short_folder, number):
+def test_a_signal_to_its_script_closes_a_submitted_topology(short_folder, number):
     before = slot_processes()
     script = start(SUBMITTER, short_folder)
     wait_until(lambda: runs(short_folder))

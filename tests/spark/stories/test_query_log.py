@@ -53,11 +53,11 @@ def set_to(named, checkpoint, has=LOCAL_FILE_MANAGER):
         ("some.Manager", "s3a://bucket/checkpoint", "some.Manager"),
     ],
 )
-def test_the_quick_way_is_for_local_disks_and_only_where_the_user_has_named_none(named, checkpoint, expected):
+def test_the_fast_log_is_for_local_disks_unless_the_user_has_set_another(named, checkpoint, expected):
     assert set_to(named, checkpoint) == expected
 
 
-def test_an_older_spark_has_the_quick_way_elsewhere_and_another_one_may_have_none():
+def test_the_fast_log_of_an_older_spark_is_found_and_may_be_missing():
     assert set_to(None, "file:/tmp/checkpoint", has=OLD_FILE_MANAGER) == OLD_FILE_MANAGER
     assert set_to(None, "file:/tmp/checkpoint", has="something.Else") is None
 
@@ -70,7 +70,7 @@ def named_manager(spark):
 
 
 @pytest.mark.spark
-def test_what_the_user_has_named_is_for_sources_and_not_for_the_engines_own_log(spark, journal, named_manager):
+def test_the_users_setting_counts_for_sources_and_not_for_the_engines_own_log(spark, journal, named_manager):
     with SparkCluster(spark) as cluster:
         cluster.submit_topology("plain", ONE_SLOT, summing(Numbers(3, journal), journal))
         wait_until(lambda: acked(journal) == {0, 1, 2})

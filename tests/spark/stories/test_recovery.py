@@ -22,7 +22,7 @@ def dying(count, journal, bolt):
 
 
 @pytest.mark.parametrize("how", ["kill", "exit", "segfault"])
-def test_a_slot_that_dies_is_started_anew_and_every_number_arrives(cluster, journal, tmp_path, how):
+def test_a_slot_that_dies_is_restarted_and_every_number_arrives(cluster, journal, tmp_path, how):
     topology = dying(100, journal, DiesOnce(50, str(tmp_path / "marker"), how))
     cluster.submit_topology("dying", {"topology.workers": 2}, topology)
 
@@ -54,7 +54,7 @@ class DiesAlways(DiesOnce):
         die("exit")
 
 
-def test_a_slot_that_dies_again_and_again_ends_the_topology_and_says_why(cluster, journal):
+def test_a_slot_that_keeps_dying_ends_the_topology_with_the_reason(cluster, journal):
     topology = dying(4, journal, DiesAlways())
     handle = cluster.submit_topology("doomed", {"topology.workers": 1, "topology.slot.max.restarts": 2}, topology)
 
@@ -98,7 +98,7 @@ def test_a_stopped_slot_is_replaced_and_does_no_harm_when_it_wakes(cluster, jour
 
 
 @pytest.mark.parametrize("kind", [faults.KilledAfterTaking, faults.RaisesAfterTaking])
-def test_a_job_that_fails_is_run_again_and_what_it_carried_arrives(
+def test_a_job_that_fails_runs_again_and_its_frames_arrive(
     cluster, journal, tmp_path, monkeypatch, caplog, kind
 ):
     # On local[2] Spark runs no task twice: one that fails fails its job.
@@ -137,7 +137,7 @@ def test_a_python_worker_that_is_killed_while_it_starts_slots_fails_no_submit(cl
     wait_until(lambda: len(slot_processes() - before) == 2)  # those that came twice are gone
 
 
-def test_a_tuple_for_which_memory_is_lacking_fails_and_its_slot_lives_on(cluster, journal, tmp_path):
+def test_a_tuple_that_exhausts_memory_fails_and_its_slot_lives_on(cluster, journal, tmp_path):
     topology = dying(100, journal, EatsMemoryOnce(50, str(tmp_path / "marker")))
     cluster.submit_topology("hungry", {"topology.workers": 2}, topology)
 

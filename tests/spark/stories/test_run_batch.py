@@ -25,7 +25,7 @@ class DiesOnText(Split):
             super().execute(tup, collector)
 
 
-def test_a_slot_that_dies_changes_no_result(spark, tmp_path, caplog):
+def test_the_death_of_a_slot_does_not_change_the_result(spark, tmp_path, caplog):
     texts, df = sentences(spark, 1000, more=["fatal"])
     split = DiesOnText(str(tmp_path / "marker"))
 
@@ -55,7 +55,7 @@ def test_a_slot_that_dies_every_time_ends_the_run_with_its_last_tuple(spark):
 
 @pytest.mark.parametrize("kind", [SlotsKilled, FetcherKilled])
 @pytest.mark.parametrize("collect", [["count"], {"count": "word string, count long"}], ids=["found", "given"])
-def test_a_death_while_the_result_is_fetched_changes_no_result(spark, tmp_path, monkeypatch, kind, collect):
+def test_a_death_while_the_result_is_fetched_does_not_change_it(spark, tmp_path, monkeypatch, kind, collect):
     texts, df = sentences(spark, 100)
     put_in_fetching(monkeypatch, kind, tmp_path / "faults")
 

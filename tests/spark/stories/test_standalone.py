@@ -117,7 +117,7 @@ def python_driver(submitted):
     return pid
 
 
-def test_a_script_given_to_spark_submit_runs_beside_executors_and_ends_in_good_order(standalone):
+def test_a_script_under_spark_submit_runs_beside_executors_and_ends_cleanly(standalone):
     submitted, folder = standalone.submit("first", "elsewhere")
     await_run(submitted, folder)
     driver, slots = python_driver(submitted), standalone.slots()
@@ -131,7 +131,7 @@ def test_a_script_given_to_spark_submit_runs_beside_executors_and_ends_in_good_o
     assert_nothing_stays(standalone)
 
 
-def test_a_killed_driver_is_replaced_by_a_new_one_and_nothing_of_the_old_one_stays(standalone):
+def test_a_new_driver_replaces_a_killed_one_which_leaves_nothing_behind(standalone):
     killed, folder = standalone.submit("killed")
     await_run(killed, folder)
     old = standalone.slots()
