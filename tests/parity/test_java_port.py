@@ -1,4 +1,4 @@
-"""A topology translated from Java word by word: every name, every order of arguments, every override is Java's."""
+"""A topology translated from Java word by word: all names, orders of arguments and overrides are Java's."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """Every public method of Storm's API is here under its own name, or a reason is written down.
 
-`storm_methods.json` lists the methods of Storm's classes, without those of java.lang.Object. An overload counts once:
-what forms a method takes is tested where the method is.
+`storm_methods.json` lists the methods of Storm's classes, without those of java.lang.Object. Overloads count as one
+method: the tests of a method cover its forms.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Components for tests of state: a source that replays what was not acked, and bolts that count."""
+"""Components for tests of state: a source that replays unacked rows, and bolts that count."""
 
 from collections import deque
 
@@ -10,7 +10,7 @@ EXACTLY_ONCE = {"topology.state.guarantee": "exactly-once"}
 
 
 class Source(Shared):
-    """Rows that outlive the topologies that read them, with the acks and fails of their spouts and other calls."""
+    """Rows that outlive the topologies that read them; it records acks, fails and other calls."""
 
     owner = "Source"
 
@@ -23,17 +23,17 @@ class Source(Shared):
         self.add(*words)
 
     def add(self, *words):
-        """Have words emitted, the number of each as its message id."""
+        """Add words to emit; the message id of a word is its number."""
         self.rows += [[word] for word in words]
 
     def take_calls(self):
-        """What was noted since the last time."""
+        """Return the calls since the last question."""
         calls, self.calls = self.calls, []
         return calls
 
 
 class Replaying(Spout):
-    """Emits the rows of a source that are not acked, and once more those that fail."""
+    """Emits the unacked rows of a source, and emits failed rows again."""
 
     outputs = ("word",)
 
@@ -67,7 +67,7 @@ class Replaying(Spout):
 
 
 class Count(StatefulBolt):
-    """Counts words, and notes all that happens to it. The word "bad" raises after it was counted, "lost" is not acked.
+    """Counts words, and notes every call. The word "bad" raises after it was counted, "lost" is not acked.
 
     `raising` names hooks that raise.
     """
@@ -115,7 +115,7 @@ class Count(StatefulBolt):
 
 
 def counting(source, bolt=None, tasks=1, spout=None):
-    """The topology of a spout "words" and a bolt "count"."""
+    """Build a topology of a spout "words" and a bolt "count"."""
     builder = TopologyBuilder()
     builder.set_spout("words", spout or Replaying(source))
     builder.set_bolt("count", bolt or Count(source), tasks).fields_grouping("words", "word")

@@ -1,4 +1,4 @@
-"""A cluster in simulated time, which keeps states in memory, and others that keep them in a folder."""
+"""Clusters in simulated time: one with states in memory, and others with states in a folder."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def start(folder):
-    """A function: starts a new cluster on the folder, after a crash or a shutdown of the previous one."""
+    """Return a function that starts a new cluster on the folder, after a crash or a shutdown of the previous one."""
     clusters = []
 
     def started(crash=False):
@@ -33,6 +33,6 @@ def start(folder):
 
 
 def end(cluster, crash):
-    if crash:  # what a process leaves behind that is killed: its files, and no lock
+    if crash:  # a killed process leaves its files, but no lock
         cluster._running.clear()
     cluster.shutdown()

@@ -1,7 +1,7 @@
 """A topology that crashes at every durable step, or at every pair of steps. Run as a script, in its own process.
 
-Its arguments are a folder and how often a run is to crash. It prints how many steps there are and how often it crashed;
-what is lost, counted twice or out of order is an error that names the steps.
+Its arguments are a folder and the number of crashes in a run. It prints the number of steps and of crashes. A row that
+is lost, counted twice or out of order is an error that names the steps.
 """
 
 import gc
@@ -27,7 +27,7 @@ FAILS = 4  # the row that fails when a process executes it for the first time
 
 
 class Log(Spout):
-    """Reads rows from where its own file says: a row is acked when its number is in there."""
+    """Emits the rows whose numbers are not in its own file; adds the number of each acked row to it."""
 
     outputs = ("key", "number")
 
@@ -53,7 +53,7 @@ class Log(Spout):
 
 
 class Remember(StatefulBolt):
-    """Keeps the numbers of each key in the order in which they came."""
+    """Stores the numbers of each key in the order of their arrival."""
 
     def prepare(self, conf, context, collector):
         self.collector = collector
@@ -72,7 +72,7 @@ class Remember(StatefulBolt):
 
 
 class AtOnce:
-    """Stands for the thread that merges: what it does is always done at the same moment."""
+    """Stands for the thread that merges; it always merges at the same point."""
 
     def __init__(self, *args, **kwargs):
         pass

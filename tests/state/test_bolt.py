@@ -33,7 +33,7 @@ def fed(*words):
     return feeder
 
 
-# What is no stateful bolt.
+# Invalid stateful bolts.
 
 
 @pytest.mark.parametrize("version", [None, "2", 1.5, True])
@@ -59,13 +59,13 @@ def test_a_state_is_given_after_prepare_and_before_the_first_execute(cluster):
     assert source.calls == [("prepare",), ("init_state", {}), ("execute", "a")]
 
 
-def test_a_state_is_given_where_there_is_no_data(cluster):
+def test_a_state_is_given_without_any_data(cluster):
     source = Source()
     run(cluster, counting(source))
     assert source.calls == [("prepare",), ("init_state", {})]
 
 
-def test_a_commit_is_told_before_and_after(cluster):
+def test_the_bolt_is_called_before_and_after_a_commit(cluster):
     source = Source("a")
     run(cluster, counting(source))
     source.take_calls()
@@ -142,7 +142,7 @@ def test_a_stateful_bolt_may_be_written_with_the_names_of_java(cluster):
 # Acks.
 
 
-def test_a_spout_hears_of_an_ack_after_the_commit(cluster):
+def test_a_spout_gets_an_ack_after_the_commit(cluster):
     source = Source("a", "b")
     run(cluster, counting(source))
     cluster.advance_time(0.9)
@@ -151,7 +151,7 @@ def test_a_spout_hears_of_an_ack_after_the_commit(cluster):
     assert (source.acked, cluster.read_state("words", "count")) == ([0, 1], {"a": 1, "b": 1})
 
 
-def test_what_waits_for_a_commit_is_pending(cluster):
+def test_a_tree_that_waits_for_a_commit_is_pending(cluster):
     source = Source("a", "b")
     run(cluster, counting(source))
     assert cluster.topology_info("words").pending == 2
@@ -174,7 +174,7 @@ def test_the_interval_between_commits_can_be_set(cluster):
     assert source.acked == [0]
 
 
-def test_a_fail_is_told_at_once_and_only_that_tree_fails(cluster):
+def test_a_fail_reaches_the_spout_at_once_and_only_that_tree_fails(cluster):
     feeder = fed("a", "bad", "b")
     run(cluster, counting(Source(), spout=feeder))
     assert (feeder.tracker.failed, feeder.tracker.acked) == (["bad"], [])
@@ -182,7 +182,7 @@ def test_a_fail_is_told_at_once_and_only_that_tree_fails(cluster):
     assert feeder.tracker.acked == ["a", "b"]
 
 
-def test_a_spout_that_reaches_no_stateful_bolt_hears_of_its_acks_at_once(cluster):
+def test_a_spout_that_reaches_no_stateful_bolt_gets_its_acks_at_once(cluster):
     plain, capture, source = FeederSpout(["word"]), CaptureBolt(), Source("a")
     builder = TopologyBuilder()
     builder.set_spout("plain", plain)
@@ -224,7 +224,7 @@ def test_untracked_tuples_change_the_state_too(cluster):
     assert cluster.read_state("words", "count") == {"a": 1}
 
 
-def test_nothing_is_committed_where_nothing_has_happened(cluster):
+def test_a_topology_without_changes_makes_no_commits(cluster):
     source = Source("a")
     run(cluster, counting(source))
     cluster.advance_time(1)
@@ -233,7 +233,7 @@ def test_nothing_is_committed_where_nothing_has_happened(cluster):
     assert source.calls == []
 
 
-# What user code raises.
+# Exceptions of user code.
 
 
 @pytest.mark.parametrize("hook", ["prepare", "init_state"])
@@ -257,7 +257,7 @@ def test_an_exception_in_pre_commit_is_reported_and_the_commit_stands(cluster):
     assert errors(cluster) == ["RuntimeError: pre_commit of the test"]
 
 
-def test_an_exception_in_pre_rollback_is_reported_and_the_state_goes_back(cluster):
+def test_an_exception_in_pre_rollback_is_reported_and_the_state_is_rolled_back(cluster):
     source = Source("a")
     run(cluster, counting(source, Count(source, {"pre_rollback"})), {**EXACTLY_ONCE, "topology.max.replays": 0})
     cluster.advance_time(1)
@@ -278,7 +278,7 @@ class RaisesOnce(Count):
 
 
 @pytest.mark.parametrize("conf", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
-def test_an_exception_in_pre_prepare_takes_all_back_that_is_not_committed(cluster, conf):
+def test_an_exception_in_pre_prepare_rolls_back_to_the_last_commit(cluster, conf):
     source = Source("a", "b")
     run(cluster, counting(source, RaisesOnce(source)), conf)
     source.take_calls()
@@ -290,7 +290,7 @@ def test_an_exception_in_pre_prepare_takes_all_back_that_is_not_committed(cluste
     assert (source.acked, cluster.read_state("words", "count")) == ([0, 1], {"a": 1, "b": 1})
 
 
-def test_a_pre_prepare_that_raises_again_and_again_ends_the_topology(cluster):
+def test_a_pre_prepare_that_keeps_raising_ends_the_topology(cluster):
     source = Source("a")
     handle = run(cluster, counting(source, Count(source, {"pre_prepare"})))
     cluster.advance_time(10)
@@ -302,7 +302,7 @@ def test_a_pre_prepare_that_raises_again_and_again_ends_the_topology(cluster):
     assert cluster.list_topologies() == []
 
 
-def test_a_topology_that_its_commits_have_ended_does_not_keep_anybody_waiting():
+def test_failing_commits_end_the_wait_for_the_topology():
     source = Source("a")
     conf = {"topology.state.checkpoint.interval.ms": 1}
     with LocalCluster() as cluster:
@@ -311,7 +311,7 @@ def test_a_topology_that_its_commits_have_ended_does_not_keep_anybody_waiting():
             handle.await_termination(30)
 
 
-def test_a_value_that_cannot_be_kept_fails_its_tuple_and_no_other(cluster):
+def test_a_value_that_cannot_be_stored_fails_only_its_tuple(cluster):
     class Keeps(Count):
         def execute(self, tup):
             self.state.put(tup["word"], threading.Lock() if tup["word"] == "bad" else 1)
@@ -325,12 +325,12 @@ def test_a_value_that_cannot_be_kept_fails_its_tuple_and_no_other(cluster):
     assert "the value for key 'bad' cannot be kept in the state" in errors(cluster)[0]
 
 
-# Slots that are started anew.
+# Slots that are restarted.
 
 RESTART = {"topology.bolt.on.error": "restart", "topology.slot.max.restarts": 3}
 
 
-def test_acks_that_are_never_committed_do_not_keep_a_slot_alive_that_dies_again_and_again(cluster):
+def test_acks_without_a_commit_do_not_reset_the_count_of_restarts(cluster):
     source = Source("a", "bad")
     handle = run(cluster, counting(source), RESTART)
     with pytest.raises(SlotLostError, match="a bad word"):
@@ -338,7 +338,7 @@ def test_acks_that_are_never_committed_do_not_keep_a_slot_alive_that_dies_again_
     assert source.calls.count(("execute", "bad")) == 4
 
 
-def test_a_slot_may_die_again_and_again_if_there_are_commits_in_between(cluster):
+def test_a_slot_may_keep_dying_if_there_are_commits_in_between(cluster):
     source = Source()
     cluster.submit_topology("words", RESTART, counting(source, DiesOnce(source)))
     for number in range(8):

@@ -33,5 +33,5 @@ def test_a_topology_that_is_crashed_at_any_two_steps_loses_nothing_and_counts_no
     assert crashes > points**2 / 2
 
 
-def test_a_disk_that_is_full_or_read_only_holds_commits_up_and_harms_nothing(tmp_path):
+def test_a_disk_that_is_full_or_read_only_delays_commits_and_loses_nothing(tmp_path):
     run_where_it_may_mount(HERE / "bad_disk.py", tmp_path)

@@ -1,4 +1,4 @@
-"""Exactly-once: the committed state is that of a run in which nothing failed."""
+"""Exactly-once: the committed state is that of a run without failures."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from tests.state.components import EXACTLY_ONCE, Count, Replaying, Source, count
 
 
 class FailsFirst(Count):
-    """Fails each of `words` the first time that it comes, after it was counted."""
+    """Fails each of `words` at its first arrival, after counting it."""
 
     def __init__(self, source, *words):
         super().__init__(source)
@@ -46,7 +46,7 @@ def count(cluster):
     return cluster.read_state("words", "count")
 
 
-def test_a_tree_that_fails_takes_back_all_that_is_not_committed(cluster):
+def test_a_failed_tree_rolls_back_to_the_last_commit(cluster):
     source = Source("a", "b")
     run(cluster, counting(source, FailsFirst(source, "c")))
     cluster.advance_time(1)
@@ -68,7 +68,7 @@ def test_the_state_object_holds_the_last_commit_when_work_goes_on_after_a_rollba
 
 
 class BeginsWith(FailsFirst):
-    """Puts values before there is any commit, and forgets the word "gone"."""
+    """Puts values before the first commit, and deletes the key "gone"."""
 
     def init_state(self, state):
         super().init_state(state)
@@ -81,7 +81,7 @@ class BeginsWith(FailsFirst):
         super().execute(tup)
 
 
-def test_what_init_state_has_put_is_there_again_after_a_rollback_before_the_first_commit(cluster):
+def test_values_that_init_state_puts_survive_a_rollback_before_the_first_commit(cluster):
     source = Source("a", "b", "c")
     run(cluster, counting(source, BeginsWith(source, "b")))
     cluster.advance_time(2)
@@ -89,7 +89,7 @@ def test_what_init_state_has_put_is_there_again_after_a_rollback_before_the_firs
     assert source.calls.count(("pre_rollback",)) == 1
 
 
-def test_what_init_state_has_put_is_as_the_last_commit_holds_it_after_a_later_rollback(cluster):
+def test_a_rollback_restores_committed_values_over_those_of_init_state(cluster):
     source = Source("a")
     run(cluster, counting(source, BeginsWith(source, "b")))
     cluster.advance_time(1)
@@ -98,7 +98,7 @@ def test_what_init_state_has_put_is_as_the_last_commit_holds_it_after_a_later_ro
     assert count(cluster) == {"none": None, "total": 3, "a": 1, "b": 1, "c": 1}
 
 
-def test_what_init_state_has_deleted_is_gone_again_after_a_rollback_before_the_first_commit(start):
+def test_keys_that_init_state_deletes_stay_deleted_after_a_rollback_before_the_first_commit(start):
     source = Source("gone", "a")
     run(start(), counting(source))
     source.add("b")
@@ -108,7 +108,7 @@ def test_what_init_state_has_deleted_is_gone_again_after_a_rollback_before_the_f
     assert count(cluster) == {"none": None, "total": 1, "a": 1, "b": 1}
 
 
-def test_at_least_once_counts_again_what_is_played_again(cluster):
+def test_at_least_once_counts_replayed_messages_again(cluster):
     source = Source("a", "b")
     topology = counting(source, FailsFirst(source, "b"))
     cluster.submit_topology("words", None, topology)
@@ -116,7 +116,7 @@ def test_at_least_once_counts_again_what_is_played_again(cluster):
     assert count(cluster) == {"a": 1, "b": 1001}
 
 
-def test_what_failed_by_itself_too_often_is_given_up_and_the_rest_goes_on(cluster, caplog):
+def test_a_message_that_fails_by_itself_too_often_is_given_up_and_the_rest_goes_on(cluster, caplog):
     source = Source("a", "bad", "b")
     run(cluster, counting(source), **{"topology.max.replays": 2})
     cluster.advance_time(2)
@@ -125,7 +125,7 @@ def test_what_failed_by_itself_too_often_is_given_up_and_the_rest_goes_on(cluste
     assert "words: the message 1 has failed 3 times and is given up: ['bad']" in caplog.text
 
 
-def test_what_goes_back_with_another_tree_has_not_failed_by_itself(cluster):
+def test_a_rollback_because_of_another_tree_does_not_count_as_a_failure(cluster):
     source = Source("a", *["bad"] * 5)
     run(cluster, counting(source), **{"topology.max.replays": 1})
     cluster.advance_time(5)
@@ -140,7 +140,7 @@ def test_without_replays_a_message_is_given_up_when_it_has_failed_once(cluster):
     assert count(cluster) == {"a": 1}
 
 
-def test_without_an_end_of_replays_no_message_is_given_up(cluster):
+def test_with_unlimited_replays_no_message_is_given_up(cluster):
     source = Source("a", "b")
     run(cluster, counting(source, FailsOften(source, times=20)), **{"topology.max.replays": None})
     cluster.advance_time(2)
@@ -175,7 +175,7 @@ def test_a_message_that_was_given_up_is_not_executed_after_a_restart(start, fold
     cluster = start()
     run(cluster, counting(source), **{"topology.max.replays": 0})
     cluster.advance_time(3)
-    source.acked.clear()  # as if the crash came before the source had heard of it
+    source.acked.clear()  # as if the crash came before the ack reached the source
     source.take_calls()
     cluster = start(crash=True)
     run(cluster, counting(source))
@@ -185,7 +185,7 @@ def test_a_message_that_was_given_up_is_not_executed_after_a_restart(start, fold
     assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_tree_that_times_out_takes_back_all_that_is_not_committed(cluster):
+def test_a_tree_that_times_out_rolls_back_to_the_last_commit(cluster):
     source = Source("a", "lost")
     run(cluster, counting(source), **{"topology.message.timeout.secs": 5, "topology.max.replays": 1})
     cluster.advance_time(4)
@@ -213,7 +213,7 @@ def test_a_committed_message_that_is_emitted_again_is_acked_and_not_executed(sta
 
 
 class Given(Replaying):
-    """Emits those rows only that the source says its task is given."""
+    """Emits only the rows that the source assigns to its task."""
 
     def open(self, conf, context, collector):
         super().open(conf, context, collector)
@@ -238,7 +238,7 @@ def test_a_committed_message_that_another_task_emits_again_is_acked_and_not_exec
 
 
 class Patient(Replaying):
-    """Keeps the first row back as long as the source says so."""
+    """Delays the first row as long as the source says so."""
 
     def next_tuple(self):
         if not self.source.keeps_back:
@@ -288,7 +288,7 @@ def test_a_committed_message_may_be_emitted_again_many_commits_and_restarts_late
     ],
     ids=["tuples", "lists", "dicts", "named tuples"],
 )
-def test_a_message_id_may_be_anything_that_can_be_kept(start, made):
+def test_a_message_id_may_be_any_value_that_can_be_stored(start, made):
     source = Source("a", "b")
     cluster = start()
     run(cluster, counting(source, spout=OtherIds(source, made)))
@@ -309,7 +309,7 @@ def test_a_message_id_may_be_anything_that_can_be_kept(start, made):
     ],
     ids=["no data", "local class"],
 )
-def test_a_message_id_that_is_not_known_again_ends_the_topology_and_its_spout_is_named(cluster, made, told):
+def test_a_message_id_that_cannot_be_recognized_ends_the_topology_with_the_name_of_the_spout(cluster, made, told):
     source = Source("a")
     handle = cluster.submit_topology("words", EXACTLY_ONCE, counting(source, spout=OtherIds(source, made)))
     cluster.advance_time(10)
@@ -379,7 +379,7 @@ def test_a_commit_waits_for_bolts_that_hold_tuples_until_a_tick(cluster):
     assert (sorted(source.acked), source.failed) == ([0, 1, 2, 3], [])
 
 
-def test_a_commit_holds_whole_trees_only(cluster):
+def test_a_commit_contains_only_complete_trees(cluster):
     class Twice(Bolt):
         outputs = ("word",)
 
@@ -414,7 +414,7 @@ class HoldsSecond(Count):
 
 
 class Joins(Pairs):
-    """Passes words on in threes, as one tuple that is anchored to all of them, and what is left when a tick comes."""
+    """Passes words on in threes, as one tuple anchored to all of them; a tick passes on the rest."""
 
     most = 3
 
@@ -425,7 +425,7 @@ class Joins(Pairs):
 
 
 class CountsEach(Count):
-    """Counts the words of a text; the first text of all fails when it was counted."""
+    """Counts the words of a text; the first text fails after it was counted."""
 
     def execute(self, tup):
         for word in tup["word"].split():
@@ -437,7 +437,7 @@ class CountsEach(Count):
 
 @pytest.mark.parametrize("words", ["abcd", "abcde", "abc", "abcdefghijklmnop"])
 @pytest.mark.parametrize("holds", [Pairs, Joins])
-def test_what_a_bolt_has_held_across_a_rollback_is_not_counted(cluster, words, holds):
+def test_tuples_held_across_a_rollback_are_not_counted(cluster, words, holds):
     source = Source(*words)
     builder = TopologyBuilder()
     builder.set_spout("words", Replaying(source))
@@ -451,7 +451,7 @@ def test_what_a_bolt_has_held_across_a_rollback_is_not_counted(cluster, words, h
 
 
 class Threaded(Replaying):
-    """Emits in a thread of its own, without a pause; what failed, too."""
+    """Emits new and failed rows in a thread of its own, without a pause."""
 
     def open(self, conf, context, collector):
         super().open(conf, context, collector)
@@ -471,7 +471,7 @@ class Threaded(Replaying):
         self.thread.join()
 
 
-def test_what_a_spout_emits_in_a_thread_of_its_own_waits_for_the_commit():
+def test_emits_of_a_spouts_own_thread_wait_for_the_commit():
     words = [f"word {number % 50}" for number in range(20_000)]
     source = Source(*words)
     topology = counting(source, FailsFirst(source, "word 7"), spout=Threaded(source))
@@ -538,9 +538,9 @@ class Batches(Count):
         self.collector.fail(tup) if fails else self.collector.ack(tup)
 
 
-@pytest.mark.parametrize("clears", [False, True], ids=["lets go at a tick", "drops all at the rollback"])
+@pytest.mark.parametrize("clears", [False, True], ids=["acks at a tick", "drops all at the rollback"])
 @pytest.mark.parametrize("words", ["abc", "abcd", "abcdefgh"])
-def test_what_a_stateful_bolt_changes_for_tuples_that_were_taken_back_does_not_count(cluster, words, clears):
+def test_changes_for_rolled_back_tuples_do_not_count(cluster, words, clears):
     source = Source(*words)
     run(cluster, counting(source, Batches(source, clears)))
     cluster.advance_time(30)
@@ -548,7 +548,7 @@ def test_what_a_stateful_bolt_changes_for_tuples_that_were_taken_back_does_not_c
     assert sorted(source.acked) == list(range(len(words)))
 
 
-def test_what_a_bolt_has_dropped_is_not_waited_for(cluster):
+def test_a_commit_does_not_wait_for_tuples_that_a_bolt_has_dropped(cluster):
     source = Source("a", "c", "d", "e")
     run(cluster, counting(source, Batches(source, clears=True)), **{"topology.message.timeout.secs": 100})
     cluster.advance_time(4.5)
@@ -556,7 +556,7 @@ def test_what_a_bolt_has_dropped_is_not_waited_for(cluster):
 
 
 class HoldsFirst(Bolt):
-    """Never lets go of the first tuple that it gets, and passes on all others."""
+    """Holds its first tuple forever, and passes on all others."""
 
     outputs = ("word",)
 
@@ -572,7 +572,7 @@ class HoldsFirst(Bolt):
         self.collector.ack(tup)
 
 
-def test_a_bolt_that_never_lets_go_is_not_waited_for_long_and_not_again(cluster, caplog):
+def test_a_commit_waits_only_once_and_briefly_for_a_tuple_that_is_held_forever(cluster, caplog):
     source = Source("a", "b")
     builder = TopologyBuilder()
     builder.set_spout("words", Replaying(source))
@@ -587,7 +587,7 @@ def test_a_bolt_that_never_lets_go_is_not_waited_for_long_and_not_again(cluster,
     assert count(cluster) == dict.fromkeys("abcd", 1)
 
 
-def test_tuples_of_no_tree_that_are_not_acked_are_not_kept(cluster):
+def test_unacked_tuples_without_a_tree_are_not_held(cluster):
     source, numbers = Source("a"), iter(range(200))
     builder = TopologyBuilder()
     builder.set_spout("words", Replaying(source))

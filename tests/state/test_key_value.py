@@ -102,7 +102,7 @@ def test_a_state_is_changed_like_a_dict():
     assert list(state) == []
 
 
-def test_what_is_popped_cleared_and_updated_is_committed_and_taken_back():
+def test_pop_clear_and_update_are_committed_and_rolled_back():
     state = state_of({"a": 1, "b": 2})
     before = state.prepare_commit()
     state.accept_prepared()
@@ -114,7 +114,7 @@ def test_what_is_popped_cleared_and_updated_is_committed_and_taken_back():
     assert dict(state) == {"a": 1, "b": 2}
 
 
-def test_what_is_not_there_cannot_be_read_or_deleted_by_subscript_and_delete_lets_it_be():
+def test_a_missing_key_raises_by_subscript_and_is_ignored_by_delete():
     state = state_of({"a": 1})
     del state["a"]
     state.delete("a")
@@ -133,12 +133,12 @@ def test_a_state_may_be_changed_while_it_is_iterated():
     assert dict(state) == {"aa": 1, "bb": 2}
 
 
-def test_a_state_has_the_names_that_java_users_know():
+def test_a_state_has_javas_names():
     state = state_of({"a": 1})
     assert list(state.iterator()) == [("a", 1)]
 
 
-def test_what_get_gives_is_a_copy():
+def test_get_returns_a_copy():
     state = state_of({"a": [1]})
     for read in (state.get, state.__getitem__, dict(state).get, state.committed_value):
         if found := read("a"):
@@ -146,7 +146,7 @@ def test_what_get_gives_is_a_copy():
     assert state["a"] == [1]
 
 
-def test_what_is_put_is_a_copy():
+def test_put_stores_a_copy():
     mine = {"seen": 1}
     state = state_of({"a": mine})
     mine["seen"] = 2
@@ -171,7 +171,7 @@ def test_an_array_is_the_same_after_a_restart():
     np.testing.assert_array_equal(found, [[0, 1, 2], [3, 4, 5]])
 
 
-def test_not_a_number_is_a_value():
+def test_nan_is_a_valid_value():
     state = state_of({"key": float("nan")})
     (found,) = state_of(sections=[state.prepare_commit()]).values()
     assert found != found
@@ -204,7 +204,7 @@ class Unpicklable:
 
 @dataclass
 class Refusing:
-    """Looks like data, but is not."""
+    """Looks like a plain value, but cannot be stored."""
 
     @property
     def __dict__(self):
@@ -253,7 +253,7 @@ REFUSED = f"cannot be packed: RuntimeError: no more; {KEPT}"
         *("nan", "inner nan", "identity", "local dataclass", "inner local enum"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_with_its_key_and_the_state_is_as_it_was(key, value, told):
+def test_an_entry_that_cannot_be_stored_is_refused_with_its_key_and_changes_nothing(key, value, told):
     state = state_of({"other": 1})
     state.prepare_commit()
     state.accept_prepared()
@@ -273,7 +273,7 @@ def test_what_cannot_be_kept_is_refused_with_its_key_and_the_state_is_as_it_was(
     ],
     ids=["named tuple", "enum of texts", "enum of numbers in a tuple", "a text"],
 )
-def test_a_key_that_is_equal_whatever_its_class_is_found_after_a_restart(made):
+def test_a_key_that_compares_equal_to_its_plain_value_is_found_after_a_restart(made):
     state = state_of({made(): 1})
     again = state_of(sections=[state.prepare_commit()])
     assert again.get(made()) == 1
@@ -283,7 +283,7 @@ class Locked(str):
     __slots__ = ("lock",)
 
 
-def test_a_key_that_cannot_be_kept_is_refused_though_an_equal_one_is_there():
+def test_a_key_that_cannot_be_stored_is_refused_even_if_an_equal_one_exists():
     state = state_of({"x": 1})
     state.prepare_commit()
     state.accept_prepared()
@@ -294,7 +294,7 @@ def test_a_key_that_cannot_be_kept_is_refused_though_an_equal_one_is_there():
     assert dict(state) == {"x": 1}
 
 
-def test_a_value_that_cannot_be_kept_leaves_the_one_before():
+def test_a_value_that_cannot_be_stored_leaves_the_old_one():
     state = state_of({"word": 1})
     with pytest.raises(SerializationError):
         state.put("word", LOCK)
@@ -304,7 +304,7 @@ def test_a_value_that_cannot_be_kept_leaves_the_one_before():
 # Commits.
 
 
-def test_a_commit_holds_what_has_changed_and_no_more():
+def test_a_commit_contains_only_the_changes():
     state = state_of({f"word{number}": number for number in range(1000)})
     state.prepare_commit()
     state.accept_prepared()
@@ -313,7 +313,7 @@ def test_a_commit_holds_what_has_changed_and_no_more():
     assert len(state.prepare_commit()) < 50
 
 
-def test_nothing_has_changed_after_a_commit():
+def test_a_commit_leaves_no_changes():
     state = state_of({"a": 1})
     assert state.has_changed()
     state.prepare_commit()
@@ -323,21 +323,21 @@ def test_nothing_has_changed_after_a_commit():
     assert state.prepare_commit() is None
 
 
-def test_a_commit_that_was_never_made_is_part_of_the_next_one():
+def test_an_aborted_commit_is_part_of_the_next_one():
     state = state_of({"a": 1})
     state.prepare_commit()
     state.put("b", 2)
     assert pairs_of([state.prepare_commit()], CODEC) == {"a": 1, "b": 2}
 
 
-def test_a_key_that_was_deleted_and_put_again_outlives_the_merging_of_what_said_so():
+def test_a_key_that_was_deleted_and_put_again_survives_a_merge():
     first, second, third = state_of({"a": 1}).prepare_commit(), *changes_of({"a": 1}, [("a", None), ("a", 2)])
     merged = merge_sections([second, third], is_full=False, key_of=key_of)
     assert pairs_of([first, merged], CODEC) == pairs_of([first, second, third], CODEC) == {"a": 2}
 
 
 def changes_of(pairs, changes):
-    """A section for each of `changes`, in turn."""
+    """Commit each of `changes` in turn; return the sections."""
     state = state_of(sections=[state_of(pairs).prepare_commit()])
     for key, value in changes:
         if value is None:
@@ -353,7 +353,8 @@ def test_a_section_of_a_later_version_is_refused():
         state_of(sections=[b"\x92\xa1a\xd4\x63\x00"])
 
 
-keys = st.sampled_from(["a", "b", 1, 1.0, None, ("a",), Decimal(1), "\ud800", 2**70])  # few: what is put is deleted
+# Few keys, so that calls delete keys that others have put.
+keys = st.sampled_from(["a", "b", 1, 1.0, None, ("a",), Decimal(1), "\ud800", 2**70])
 values = st.one_of(st.integers(), st.none(), st.text(max_size=3), st.lists(st.integers(), max_size=2), st.just(2**70))
 
 DELETE = object()
@@ -418,7 +419,7 @@ class Committing(RuleBasedStateMachine):
         start = data.draw(st.integers(0, len(self.written) - 2))
         merged = merge_sections(self.written[start:], start == 0, key_of)
         self.written = [*self.written[:start], merged]
-        self.prepared = None  # what is proposed names the sections before
+        self.prepared = None  # the proposal refers to the previous sections
 
     @invariant()
     def it_is_what_the_dicts_say(self):
@@ -435,7 +436,7 @@ TestCommitting.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 @given(st.dictionaries(keys, values), st.dictionaries(keys, st.one_of(st.just(DELETE), values)))
-def test_a_rollback_takes_back_all_that_was_not_committed(before, changes):
+def test_a_rollback_undoes_all_uncommitted_changes(before, changes):
     state = state_of(before)
     state.prepare_commit()
     state.accept_prepared()

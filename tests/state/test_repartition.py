@@ -1,4 +1,4 @@
-"""Moving the state of a bolt to another number of tasks, so that its topology can be started with that."""
+"""Moving the state of a bolt to another number of tasks."""
 
 import os
 import shlex
@@ -20,14 +20,14 @@ JAVA = {"topology.fields.grouping.hash": "java"}
 
 
 def run(cluster, source, tasks, conf=None, topology=None):
-    """Count the words of `source` until they are committed; what is committed then."""
+    """Count the words of `source` until they are committed; return the committed counts."""
     cluster.submit_topology("words", conf, topology or counting(source, tasks=tasks))
     cluster.advance_time(1)
     return cluster.read_state("words", "count")
 
 
 def states(source):
-    """What each task was given at its start."""
+    """Return the state that each task got at its start."""
     return [call[1] for call in source.take_calls() if call[0] == "init_state"]
 
 
@@ -46,7 +46,7 @@ def test_every_key_is_found_by_another_number_of_tasks(start, folder, conf, befo
     assert sum(counts) == len(WORDS)
 
 
-def test_what_a_restart_with_other_tasks_says_to_run_is_what_helps(start, folder, capsys):
+def test_the_command_in_the_error_of_a_restart_with_other_tasks_moves_the_keys(start, folder, capsys):
     source, cluster = Source(*WORDS), start()
     run(cluster, source, 2)
     with pytest.raises(CheckpointError, match=r"set_num_tasks\(2\), or move the keys: python -m \S+") as refused:
@@ -69,7 +69,7 @@ def test_keys_can_be_moved_there_and_back_without_a_run_in_between(start, folder
     assert run(start(), source, 4) == ONCE
 
 
-def test_equal_keys_of_several_tasks_are_not_made_one(start, folder):
+def test_equal_keys_of_several_tasks_are_refused(start, folder):
     cluster = start()
     run(cluster, Source(1, 1.0), 4, JAVA)
     cluster.shutdown()
@@ -108,7 +108,7 @@ def with_another(source, tasks):
     return builder.create_topology()
 
 
-def test_the_states_of_other_bolts_stay(start, folder):
+def test_the_states_of_other_bolts_are_unchanged(start, folder):
     source, cluster = Source(*WORDS), start()
     run(cluster, source, 2, topology=with_another(source, 2))
     cluster.shutdown()
@@ -118,8 +118,8 @@ def test_the_states_of_other_bolts_stay(start, folder):
     assert cluster.read_state("words", "other") == ONCE
 
 
-def test_a_key_is_gone_from_the_task_that_it_has_left(start, folder):
-    source, cluster = Source("b"), start()  # of two tasks it has the second, of three the first
+def test_a_moved_key_leaves_its_old_task(start, folder):
+    source, cluster = Source("b"), start()  # the second of two tasks has it, and the first of three
     run(cluster, source, 2, topology=with_another(source, 2))
     cluster.shutdown()
     assert repartition_state(folder, "words", "count", 3) == [1, 0, 0]
@@ -141,7 +141,7 @@ def test_the_commit_keeps_its_number_and_leaves_no_file_behind(start, folder):
 
 
 def pairs(source):
-    """A topology that is grouped on two fields, and keeps the state by both of them."""
+    """Build a topology that is grouped on two fields, with a state whose keys have both."""
     builder = TopologyBuilder()
     builder.set_spout("words", Pairs(source))
     builder.set_bolt("count", CountsPairs(source), 2).fields_grouping("words", Fields("word", "number"))
@@ -178,7 +178,7 @@ def prefixed(source):
     return counting(source, Prefixed(source), tasks=2)
 
 
-def test_keys_that_are_not_what_is_grouped_on_are_refused_until_a_function_tells(start, folder):
+def test_keys_other_than_the_grouping_fields_are_refused_without_a_function(start, folder):
     source, cluster = Source(*WORDS), start()
     run(cluster, source, 2, topology=prefixed(source))
     cluster.shutdown()
@@ -227,7 +227,7 @@ def test_nothing_is_changed_while_a_driver_has_the_checkpoint(start, folder):
         (("words", "count", 10**6), InvalidTopologyError, "the number of tasks must be from 1 to 10000, got 1000000"),
     ],
 )
-def test_what_is_not_there_is_refused(start, folder, args, error, told):
+def test_unknown_topologies_and_bolts_are_refused(start, folder, args, error, told):
     cluster = start()
     run(cluster, Source("a"), 2)
     cluster.shutdown()
@@ -249,7 +249,7 @@ def test_a_move_that_cannot_be_written_leaves_the_commit_as_it_was(start, folder
     assert run(start(), source, 2) == ONCE
 
 
-def test_a_move_that_is_crashed_at_any_step_is_made_or_not_and_leaves_nothing(start, folder, tmp_path, monkeypatch):
+def test_a_move_that_crashes_at_any_step_is_complete_or_absent_and_leaves_nothing(start, folder, tmp_path, monkeypatch):
     source, cluster = Source(*WORDS), start()
     run(cluster, source, 2)
     cluster.shutdown()
@@ -257,7 +257,7 @@ def test_a_move_that_is_crashed_at_any_step_is_made_or_not_and_leaves_nothing(st
     removed = PosixFiles.remove
 
     def move(point=""):
-        """Move the keys in a copy of the checkpoint; its tasks, and the points that were reached."""
+        """Move the keys in a copy of the checkpoint; return its tasks, and the crash points that were reached."""
         copied = shutil.copytree(folder, tmp_path / f"crashed {point}")
         with crashed_at(point) as crashes:
             monkeypatch.setattr(PosixFiles, "remove", crashes.refused_when_over(removed))
@@ -283,7 +283,7 @@ def test_a_move_that_is_crashed_at_any_step_is_made_or_not_and_leaves_nothing(st
     assert made["manifest-renamed:1"] == 3
 
 
-def test_another_hash_is_refused_where_keys_would_be_looked_for_in_other_tasks(start):
+def test_another_hash_is_refused_if_keys_would_belong_to_other_tasks(start):
     run(start(), Source("a"), 2)
     with pytest.raises(
         CheckpointError, match=r"with topology.fields.grouping.hash: stable, but the topology has java, "

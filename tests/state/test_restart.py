@@ -30,7 +30,7 @@ def count(cluster):
 
 
 def restored(source):
-    """What the bolts were given at their start."""
+    """Return the state that the bolts got at their start."""
     found = {}
     for state in [call[1] for call in source.calls if call[0] == "init_state"]:
         found.update(state)
@@ -38,7 +38,7 @@ def restored(source):
 
 
 @GUARANTEES
-def test_a_topology_goes_on_from_the_last_commit(start, conf):
+def test_a_topology_continues_from_the_last_commit(start, conf):
     source = Source("a", "b")
     run(start(), source, conf)
     source.add("a")
@@ -50,7 +50,7 @@ def test_a_topology_goes_on_from_the_last_commit(start, conf):
 
 
 @GUARANTEES
-def test_what_was_not_committed_is_played_again_after_a_crash(start, conf):
+def test_uncommitted_messages_are_replayed_after_a_crash(start, conf):
     source = Source("a")
     cluster = start()
     run(cluster, source, conf)
@@ -74,7 +74,7 @@ def test_killing_a_topology_commits(start, conf):
     assert count(cluster) == {"a": 1, "b": 1}
 
 
-def test_the_last_commit_of_an_exactly_once_topology_waits_for_what_is_in_flight(start):
+def test_the_last_commit_of_an_exactly_once_topology_waits_for_tuples_in_flight(start):
     source = Source("a", "lost")
     cluster = start()
     cluster.submit_topology("words", EXACTLY_ONCE, counting(source))
@@ -143,7 +143,7 @@ class NeverAcks(Count):
         self.source.executed.set()
 
 
-def test_a_topology_whose_last_commit_is_not_made_tells_it(folder, monkeypatch, caplog):
+def test_a_missing_last_commit_is_logged(folder, monkeypatch, caplog):
     monkeypatch.setattr("pystorm_spark.local.commits.LAST_COMMIT_TIMEOUT_SECS", 0.01)
     source = Source("lost")
     source.executed = threading.Event()
@@ -155,7 +155,7 @@ def test_a_topology_whose_last_commit_is_not_made_tells_it(folder, monkeypatch, 
 
 
 class FailingDisk:
-    """Writes no manifest, for some tries, once it is `full`."""
+    """Refuses some writes of manifests once it is `full`."""
 
     def __init__(self, monkeypatch, tries):
         self.tries, self.full, self.failed = tries, threading.Event(), 0
@@ -177,7 +177,7 @@ class Tells(Count):
 
 @GUARANTEES
 @pytest.mark.parametrize("tries", [1, 1000], ids=["for-a-moment", "for-good"])
-def test_a_last_commit_that_cannot_be_written_is_tried_again(folder, monkeypatch, caplog, conf, tries):
+def test_a_last_commit_that_cannot_be_written_is_retried(folder, monkeypatch, caplog, conf, tries):
     monkeypatch.setattr("pystorm_spark.local.commits.LAST_COMMIT_RETRY_SECS", 0.05)
     monkeypatch.setattr("pystorm_spark.local.commits.LAST_COMMIT_TIMEOUT_SECS", 60 if tries == 1 else 0.5)
     disk, source = FailingDisk(monkeypatch, tries), Source("a")
@@ -194,7 +194,7 @@ def test_a_last_commit_that_cannot_be_written_is_tried_again(folder, monkeypatch
 
 
 @GUARANTEES
-def test_a_manifest_that_may_be_there_and_cannot_be_removed_either_stops_no_start(start, monkeypatch, conf):
+def test_a_manifest_in_doubt_that_cannot_be_removed_does_not_prevent_a_start(start, monkeypatch, conf):
     source, is_broken = Source("a"), threading.Event()
     write, remove = PosixFiles.write, PosixFiles.remove
 
@@ -225,7 +225,7 @@ def test_a_manifest_that_may_be_there_and_cannot_be_removed_either_stops_no_star
     assert count(cluster) in ({"a": 1, "b": 1}, {"a": 1, "b": 2})
 
 
-def test_a_commit_is_made_when_a_manifest_that_was_in_doubt_can_be_removed(start, monkeypatch):
+def test_a_commit_is_made_once_a_manifest_in_doubt_can_be_removed(start, monkeypatch):
     source, disk = Source("a"), iter([True, True, True])
     remove = PosixFiles.remove
 
@@ -245,7 +245,7 @@ def test_a_commit_is_made_when_a_manifest_that_was_in_doubt_can_be_removed(start
     assert next(disk, None) is None
 
 
-def test_a_rebalance_without_a_last_commit_tells_it(start, monkeypatch, caplog):
+def test_a_rebalance_without_a_last_commit_is_logged(start, monkeypatch, caplog):
     disk, source = FailingDisk(monkeypatch, 1), Source("a")
     cluster = start()
     cluster.submit_topology("words", None, counting(source))
@@ -255,7 +255,7 @@ def test_a_rebalance_without_a_last_commit_tells_it(start, monkeypatch, caplog):
     assert "topology words restarts without its last commit" in caplog.text
 
 
-def test_a_last_commit_for_which_a_bolt_raises_is_told_of(start, caplog):
+def test_an_exception_of_a_bolt_in_the_last_commit_is_logged(start, caplog):
     source = Source("a")
     cluster = start()
     cluster.submit_topology("words", None, counting(source, Count(source, {"pre_prepare"})))
@@ -264,7 +264,7 @@ def test_a_last_commit_for_which_a_bolt_raises_is_told_of(start, caplog):
     assert "ends without its last commit: all uncommitted changes were rolled back" in caplog.text
 
 
-def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
+def test_a_topology_whose_last_commit_raises_is_still_killed(start):
     source = Source("a")
     cluster = start()
     cluster.submit_topology("words", None, counting(source, Count(source, {"pre_prepare"})))
@@ -273,7 +273,7 @@ def test_a_topology_whose_last_commit_raises_is_killed_all_the_same(start):
     assert source.calls[-1] == ("cleanup",)
 
 
-def test_a_topology_whose_last_commit_cannot_be_thought_of_is_killed_all_the_same(start, monkeypatch):
+def test_an_internal_error_in_the_last_commit_does_not_prevent_the_kill(start, monkeypatch):
     source = Source("a")
     cluster = start()
     cluster.submit_topology("words", None, counting(source))
@@ -284,7 +284,7 @@ def test_a_topology_whose_last_commit_cannot_be_thought_of_is_killed_all_the_sam
 
 
 class Holds(Count):
-    """Gives the test its collector and the tuple that it holds."""
+    """Hands its collector and its held tuple to the test."""
 
     def execute(self, tup):
         self.source.held = self.collector, tup
@@ -295,7 +295,7 @@ class Raises(Bolt):
         raise ValueError("while it drains")
 
 
-def test_a_topology_that_crashes_while_it_drains_is_killed_all_the_same(start):
+def test_a_topology_that_crashes_while_it_drains_is_still_killed(start):
     source, cluster = Source("a"), start()
     builder = TopologyBuilder()
     builder.set_spout("words", Replaying(source))
@@ -325,7 +325,7 @@ def test_a_rebalance_keeps_the_state(start):
 
 @pytest.fixture
 def merged_at_once(monkeypatch):
-    """Parts are merged at the moment at which a thread is told to."""
+    """Merge parts at once, where a thread would be asked to."""
     monkeypatch.setattr(local_commits, "ThreadPoolExecutor", AtOnce)
 
 
@@ -347,7 +347,7 @@ class RaisesAtEachNewCrash(Count):
         super().execute(tup)
 
 
-def test_what_a_slot_has_merged_in_vain_does_not_stay(start, folder, merged_at_once, monkeypatch):
+def test_unused_merged_files_are_removed(start, folder, merged_at_once, monkeypatch):
     monkeypatch.setattr(merging, "FEWEST", 2)
     source, cluster = Source("a"), start()
     run(cluster, source, {"topology.bolt.on.error": "restart"}, bolt=RaisesAtEachNewCrash(source))
@@ -357,11 +357,11 @@ def test_what_a_slot_has_merged_in_vain_does_not_stay(start, folder, merged_at_o
         source.add(f"crash {number}")
         cluster.advance_time(2)
     merged = list((folder / "words" / "state").glob("merged-*"))
-    assert len(merged) <= 3  # of the last two commits, and for the next one
+    assert len(merged) <= 3  # files of the last two commits, and for the next one
     assert count(cluster)["a"] == 11
 
 
-def test_a_slot_that_crashes_begins_with_the_last_commit(cluster):
+def test_a_restarted_slot_continues_from_the_last_commit(cluster):
     source = Source("a")
     run(cluster, source, {"topology.bolt.on.error": "restart"}, bolt=RaisesOnce(source))
     source.add("b", "crash")
@@ -378,7 +378,7 @@ class RaisesOnce(Count):
         super().execute(tup)
 
 
-def test_a_cluster_without_a_folder_begins_with_nothing_at_each_submit(cluster):
+def test_without_a_folder_each_submit_starts_with_an_empty_state(cluster):
     source = Source("a")
     run(cluster, source)
     cluster.kill_topology("words")
@@ -387,7 +387,7 @@ def test_a_cluster_without_a_folder_begins_with_nothing_at_each_submit(cluster):
     assert restored(source) == {}
 
 
-def test_topologies_of_one_folder_do_not_see_each_other(start):
+def test_topologies_of_one_folder_have_separate_states(start):
     first, second, cluster = Source("a"), Source("b"), start()
     cluster.submit_topology("first", None, counting(first))
     cluster.submit_topology("second", None, counting(second))
@@ -418,7 +418,7 @@ def test_read_state_gives_nothing_before_the_first_start(cluster):
     assert count(cluster) == {}
 
 
-def test_a_state_that_is_not_yet_open_is_not_taken_for_none(start):
+def test_a_state_that_is_not_yet_open_is_not_read_as_empty(start):
     source = Source("a")
     run(start(), source)
     cluster = start()
@@ -436,7 +436,7 @@ def test_read_state_reads_keys_of_all_tasks(cluster):
     assert [cluster.read_state("words", "count", word) for word in "abcdefgh"] == [1] * 8
 
 
-def test_what_cannot_be_read_is_refused(cluster):
+def test_an_invalid_read_is_refused(cluster):
     run(cluster, Source("a"))
     with pytest.raises(NotAliveError, match="did you mean 'words'"):
         cluster.read_state("word", "count")
@@ -449,7 +449,7 @@ def test_what_cannot_be_read_is_refused(cluster):
     assert count(cluster) == {"a": 1}
 
 
-# Other topologies than before.
+# Changed topologies.
 
 
 def test_another_number_of_tasks_is_refused(start):
@@ -478,7 +478,7 @@ def test_the_only_stateful_bolt_that_is_gone_is_refused(start):
         start().submit_topology("words", None, builder.create_topology())
 
 
-def test_another_stateful_bolt_may_come(start):
+def test_another_stateful_bolt_may_be_added(start):
     source = Source("a")
     run(start(), source)
     cluster = start()
@@ -494,7 +494,7 @@ def test_another_stateful_bolt_may_come(start):
 
 
 class Version2(Count):
-    """Keeps [count] instead of a count."""
+    """Stores [count] instead of a count."""
 
     state_version = 2
 
@@ -510,7 +510,7 @@ class Version2(Count):
         self.collector.ack(tup)
 
 
-def test_a_state_of_an_older_version_is_brought_up_once(start):
+def test_a_state_of_an_older_version_is_migrated_once(start):
     source = Source("a")
     run(start(), source)
     for _ in range(2):
@@ -520,7 +520,7 @@ def test_a_state_of_an_older_version_is_brought_up_once(start):
     assert source.calls.count(("migrate_state", 1)) == 1
 
 
-def test_a_state_that_goes_back_before_its_first_commit_stays_brought_up(start):
+def test_a_rollback_before_the_first_commit_keeps_the_migration(start):
     source = Source("a")
     run(start(), source)
     source.add("bad", "a")
@@ -533,7 +533,7 @@ def test_a_state_that_goes_back_before_its_first_commit_stays_brought_up(start):
     assert source.calls.count(("migrate_state", 1)) == 1
 
 
-def test_what_migrate_state_raises_is_raised_by_the_submit_in_its_name(start):
+def test_the_submit_raises_an_exception_of_migrate_state_with_its_name(start):
     source = Source("a")
     run(start(), source)
     with pytest.raises(StormError, match=r"^migrate_state of 'count' \(task 2\) raised RuntimeError: migrate_state of"):
@@ -555,12 +555,12 @@ def test_a_state_of_another_version_is_refused_without_migrate_state(start):
         run(start(), source)
 
 
-# Checkpoints that are not what they were.
+# Damaged, missing and foreign checkpoints.
 
 
 @pytest.fixture
 def kept(start, folder):
-    """The folder of a state that was committed twice."""
+    """Return the folder of a state with two commits."""
     source, cluster = Source("a"), start()
     run(cluster, source)
     source.add("b")
@@ -651,7 +651,7 @@ def test_a_checkpoint_below_a_folder_that_others_can_write_is_refused(start, kep
     refused(start, f"'{re.escape(str(above))}' can be written by others")
 
 
-def test_a_checkpoint_may_be_in_a_folder_in_which_others_can_change_their_own_only(start, kept):
+def test_a_checkpoint_may_be_in_a_folder_with_the_sticky_bit(start, kept):
     kept.parents[1].chmod(0o1777)
     start().submit_topology("words", None, counting(Source()))
 
@@ -662,7 +662,7 @@ def test_a_checkpoint_of_another_user_is_refused(start, kept, monkeypatch):
     refused(start, f"'{re.escape(str(kept))}' belongs to the user {owner}, not to {owner + 1}")
 
 
-def test_a_cluster_that_has_ended_takes_no_topology_that_it_could_not_keep(start):
+def test_a_cluster_that_has_ended_refuses_a_topology_with_state(start):
     cluster = start()
     cluster.shutdown()
     with pytest.raises(StormError, match="the cluster has been shut down; make a new one"):
@@ -685,7 +685,7 @@ def test_a_topology_whose_checkpoint_is_replaced_while_it_runs_ends_with_the_rea
 
 @pytest.fixture
 def running(start):
-    """A topology that has committed."""
+    """Run a topology until it has committed."""
     source, cluster = Source("a"), start()
     handle = cluster.submit_topology("words", None, counting(source))
     cluster.advance_time(1)
@@ -721,7 +721,7 @@ def test_a_topology_whose_folder_is_an_older_copy_of_it_ends_with_the_reason(run
     assert source.acked == [0, 1, 2]
 
 
-def test_a_rebalance_does_not_begin_anew_where_the_state_was_removed(running, folder):
+def test_a_rebalance_after_the_state_was_removed_does_not_start_empty(running, folder):
     _, cluster, _ = running
     for path in (folder / "words" / "state").iterdir():
         path.unlink()
@@ -747,7 +747,7 @@ def test_a_commit_that_cannot_be_written_is_retried(start, monkeypatch, caplog, 
         cluster.advance_time(3)
         source.add("b")
         cluster.advance_time(3)
-        assert (("execute", "b") in source.calls) is (conf != EXACTLY_ONCE)  # with which all spouts rest meanwhile
+        assert (("execute", "b") in source.calls) is (conf != EXACTLY_ONCE)  # which pauses all spouts meanwhile
         assert (source.acked, count(cluster)) == ([0], {"a": 1})
     assert re.search(rf"commit 2 failed and will be retried: .*state-2-0\S+ cannot .*{problem}", caplog.text)
     cluster.advance_time(3)
@@ -773,7 +773,7 @@ def test_a_spout_that_reaches_no_state_goes_on_while_the_disk_is_full(start, mon
     assert (source.acked, other.tracker.acked) == ([], [1])
 
 
-def test_a_spout_without_room_waits_while_the_disk_is_full_and_commits_are_tried_an_interval_apart(
+def test_a_spout_at_its_pending_limit_waits_for_a_full_disk_and_commits_are_retried_at_intervals(
     start, monkeypatch, caplog
 ):
     source, cluster = Source(*"abcdef"), start()
@@ -781,10 +781,11 @@ def test_a_spout_without_room_waits_while_the_disk_is_full_and_commits_are_tried
     monkeypatch.setattr(PosixFiles, "write", no_room)
     cluster.advance_time(5)
     assert [call for call in source.calls if call[0] == "execute"] == [("execute", word) for word in "abcd"]
-    assert caplog.text.count("failed and will be retried") == 6  # at once, for there is no room, then five times
+    # The first try is immediate, because the pending limit is reached.
+    assert caplog.text.count("failed and will be retried") == 6
 
 
-def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):
+def test_dead_letters_that_cannot_be_written_delay_the_commit(start, folder):
     source, cluster = Source("a", "bad"), start()
     blocker = folder / "words" / "dead-letters.jsonl"
     blocker.mkdir(parents=True)
@@ -797,7 +798,7 @@ def test_dead_letters_that_cannot_be_written_hold_the_commit_up(start, folder):
     assert len(blocker.read_text().splitlines()) == 1
 
 
-def test_dead_letters_are_written_once_though_the_disk_fails_again_and_again(start, folder, monkeypatch):
+def test_dead_letters_are_written_once_even_if_the_disk_keeps_failing(start, folder, monkeypatch):
     source, cluster = Source("a", "bad"), start()
     cluster.submit_topology("words", {**EXACTLY_ONCE, "topology.max.replays": 0}, counting(source))
     with monkeypatch.context() as patch:
@@ -808,7 +809,7 @@ def test_dead_letters_are_written_once_though_the_disk_fails_again_and_again(sta
     assert len((folder / "words" / "dead-letters.jsonl").read_text().splitlines()) == 1
 
 
-def test_dead_letters_are_written_once_though_the_manifest_cannot_be(start, folder, monkeypatch):
+def test_dead_letters_are_written_once_even_if_the_manifest_cannot_be(start, folder, monkeypatch):
     source, cluster, write = Source("a", "bad"), start(), PosixFiles.write
     cluster.submit_topology("words", {**EXACTLY_ONCE, "topology.max.replays": 0}, counting(source))
 

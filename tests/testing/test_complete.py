@@ -99,7 +99,7 @@ def line(*bolts, rows=((1,), (2,), (3,))):
     return builder.create_topology()
 
 
-# What is captured
+# Captured tuples
 
 
 def test_the_result_holds_what_every_component_emitted_spouts_included(cluster):
@@ -179,7 +179,7 @@ class Many(Rich):
 
     def execute(self, tup):
         self.collector.ack(tup)
-        for number in range(20_000):  # more than a slot executes before it tells the spout of the ack
+        for number in range(20_000):  # more than a slot executes before the spout gets the ack
             self.collector.emit([number])
 
 
@@ -192,7 +192,7 @@ looked_often = threading.Event()
 
 
 class PatientCluster(LocalCluster):
-    """Tells when a topology has been looked at so often that a bolt in its way has seemed idle for long."""
+    """Sets `looked_often` after ten looks at a topology, when a slow bolt has long seemed idle."""
 
     def __init__(self):
         super().__init__()
@@ -258,7 +258,7 @@ def test_failed_rows_end_the_run_and_are_not_emitted_again(cluster):
 
 
 def test_unacked_rows_end_the_run_by_their_timeout(cluster):
-    # In real time the message timeout passes indeed, so it is short.
+    # The message timeout is short, because it passes in real time, too.
     result = complete_topology(cluster, line(Forget()), conf={"topology.message.timeout.secs": 0.05})
     assert read_tuples(result, "a") == [[1], [2], [3]]
 
@@ -308,7 +308,7 @@ class Refuse(Bolt):
 
 
 class Key:
-    """A value that cannot be hashed alike in two processes, and so cannot be grouped on."""
+    """A value whose hash depends on the process, so a fields grouping refuses it."""
 
 
 def test_a_row_that_cannot_be_emitted_is_an_error(cluster):
@@ -372,7 +372,7 @@ def test_another_topology_of_the_cluster_runs_on(cluster):
     assert [info.name for info in cluster.list_topologies()] == ["other"]
 
 
-# What stays as it was
+# What a run leaves unchanged
 
 
 def test_the_given_topology_is_unchanged(cluster):
@@ -416,7 +416,7 @@ def test_the_given_configuration_is_unchanged(cluster):
     assert conf == {"topology.message.timeout.secs": 5}
 
 
-# What is refused
+# Refused arguments
 
 
 def test_a_spout_that_is_neither_mocked_nor_fixed_is_named(simulated):

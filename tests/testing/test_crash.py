@@ -12,7 +12,7 @@ from pystorm_spark import BasicBolt, Bolt, InvalidTopologyError, LocalCluster, S
 from pystorm_spark.testing import CrashOn, FixedTupleSpout, make_tuple
 
 ROOT = Path(__file__).parents[2]  # where another process finds the package
-# Runs a pickled bolt on pickled values in a process of its own, and prints what it emitted and how much it acked.
+# Runs a pickled bolt on pickled values in a process of its own; prints its emitted values and its number of acks.
 SLOT = """
 import sys, cloudpickle
 from pystorm_spark.testing import RecordingCollector, make_tuple

@@ -1,4 +1,4 @@
-"""FeederSpout emits what the test feeds it, and its tracker hears what became of it."""
+"""FeederSpout emits the rows that a test feeds it, and its tracker records acks and fails."""
 
 import os
 import subprocess

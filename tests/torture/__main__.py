@@ -1,4 +1,4 @@
-"""Torment two workloads on a real local Spark for some time, and tell what was lost, doubled or counted twice.
+"""Run two workloads under faults on a real local Spark, and report rows that were lost, doubled or counted twice.
 
     python -m tests.torture --secs 600 --seed 7
 
@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
 
 
 def enter_namespace() -> None:
-    """Begin again where a disk may be mounted that nobody else sees and that ends with us, if that is allowed."""
+    """Restart this program in a mount namespace of its own, if that is allowed, so that it can mount a small disk."""
     if os.environ.get(IN_NAMESPACE):
         return
     ways = [["unshare", "--mount"], NAMESPACE]
@@ -53,7 +53,7 @@ def enter_namespace() -> None:
 
 
 def mount_disk(at: Path) -> bool:
-    """Whether there is a small disk now."""
+    """Mount a small disk; returns whether that succeeded."""
     if not os.environ.get(IN_NAMESPACE):
         return False
     at.mkdir()
@@ -62,7 +62,7 @@ def mount_disk(at: Path) -> bool:
 
 
 class Ending:
-    """Ctrl-C and SIGTERM: the first one ends the faults, the second one everything, others nothing any more."""
+    """Handles Ctrl-C and SIGTERM: the first one ends the faults, the second one everything, further ones are ignored."""
 
     def __init__(self, torture: Torture) -> None:
         self._torture = torture
@@ -85,7 +85,7 @@ def main() -> int:
     if asked.seed is None:
         sys.argv += ["--seed", str(seed)]
     enter_namespace()
-    folder = Path(tempfile.mkdtemp(prefix="t-"))  # Spark wants short paths
+    folder = Path(tempfile.mkdtemp(prefix="t-"))  # Spark needs short paths
     is_small = mount_disk(folder / "disk")
     torture = Torture(folder, seed, asked.secs, asked.pace, is_small)
     torture.report.say(f"seed {seed}, {asked.secs:g} s, in {folder}")

@@ -57,7 +57,7 @@ def session(folder: Path, number: int, master: str) -> Iterator[SparkSession]:
         "spark.local.dir": str(private / "local"),
         "spark.sql.warehouse.dir": str(private / "warehouse"),
         "spark.python.unix.domain.socket.dir": str(private),
-        # A batch that was begun has the same partitions on either master.
+        # A batch that was begun on one master has the same partitions on the other.
         "spark.sql.leafNodeDefaultParallelism": "2",
         "spark.shuffle.io.retryWait": "1s",
         **CONTEXT_SETTINGS,
@@ -71,7 +71,7 @@ def session(folder: Path, number: int, master: str) -> Iterator[SparkSession]:
 
 
 class Program:
-    """Both topologies on one cluster, and what is done to them."""
+    """Both topologies on one cluster; carries out the commands."""
 
     def __init__(self, cluster: Any, folder: Path, number: int) -> None:
         self._cluster = cluster
@@ -82,7 +82,7 @@ class Program:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def run(self) -> None:
-        """Until `finish`."""
+        """Carry out commands until `finish`."""
         for name in WORKLOADS:
             self._submit(name)
         while True:

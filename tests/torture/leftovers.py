@@ -23,7 +23,7 @@ def clear(folder: Path, driver: Supervisor) -> list[str]:
 
 
 def survivors(folder: Path) -> dict[str, list[str]]:
-    """{folder of a topology: its sockets of slots, and how they are}: who is there to remove what a driver leaves."""
+    """Return {folder of a topology: its sockets of slots with their states}: live slots remove a dead driver's files."""
     found: dict[str, list[str]] = {}
     for place in folder.glob("t[0-9]*/pystorm-*/pystorm-*"):
         sockets = [path.name for path in place.glob("slot-*")]
@@ -36,7 +36,7 @@ def _processes(driver: Supervisor) -> list[prey.Process]:
 
 
 def _files(folder: Path, driver: Supervisor) -> list[str]:
-    """The folders, each with what is in it."""
+    """List the folders with their contents."""
     return [
         f"{path.relative_to(folder)} with {sorted(str(inner.relative_to(path)) for inner in path.rglob('*'))[:30]}"
         for path in sorted(folder.glob("t[0-9]*/pystorm-*"))

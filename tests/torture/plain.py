@@ -19,7 +19,7 @@ NAME = "plain"
 VOCABULARY = ("the", "cow", "jumped", "over", "moon", "seven", "dwarfs", "bird", "hand", "bush", "apple", "day")
 CHANCE_BITS = 24
 INDEX_BITS = 4
-DUE_POLL_SECS = 0.2  # between two checks of what is due
+DUE_POLL_SECS = 0.2  # between two checks for due messages
 CONF = {
     "topology.workers": 2,
     "topology.max.spout.pending": 200,
@@ -48,7 +48,7 @@ def word_of(emission: int, index: int) -> int:
 
 
 def words_of(message: int) -> list[str]:
-    """What a message says, the same at each emission."""
+    """Return the sentence of a message, the same at each emission."""
     return [VOCABULARY[(message + index * index) % len(VOCABULARY)] for index in range(2 + message % 4)]
 
 

@@ -20,11 +20,11 @@ class Process:
 
     pid: int
     started: int
-    parent: int = field(compare=False)  # another one, when it has ended
+    parent: int = field(compare=False)  # changes when the parent ends
     command: str = field(compare=False)
 
     def signal(self, number: int) -> bool:
-        """Whether it was there to get the signal."""
+        """Send a signal; returns whether the process was alive."""
         if find(self.pid) != self:
             return False
         with contextlib.suppress(ProcessLookupError):
@@ -60,7 +60,7 @@ def find(pid: int) -> Process | None:
 
 
 def state(pid: int) -> str:
-    """How a process is: "S" and "R" live, "T" is stopped, "Z" has ended, "" is gone."""
+    """Return the state of a process: "S" and "R" live, "T" is stopped, "Z" has ended, "" does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -76,7 +76,7 @@ class Report:
         )
 
     def conclude(self, findings: Findings, source: Source, progress: Progress, recoveries: Recoveries) -> bool:
-        """Put all figures together; whether everything held."""
+        """Collect all figures; returns whether all guarantees held."""
         counts = findings.counts()
         ended, letters = self._lines("ended"), self._dead_letters()
         passed = not any(counts.values()) and not self.left and not self.stalls
@@ -100,7 +100,7 @@ class Report:
         return passed
 
     def fail(self, error: BaseException) -> None:
-        """The run itself has come to no end."""
+        """Record that the run itself has failed."""
         self.figures |= {"faults": dict(sorted(self.faults.items())), "leftovers": len(self.left)}
         self.figures |= {"passed": False, "error": f"{type(error).__name__}: {error}"}
         self.say("".join(traceback.format_exception(error)))

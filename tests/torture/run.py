@@ -20,7 +20,7 @@ SCHEDULE_POLL_SECS = 0.2
 PROGRESS_POLL_SECS = 0.5
 LINE_SECS = 5.0
 PATIENCE_SECS = 30.0  # without progress of a workload, after which faults pause
-STALL_SECS = 210.0  # without any progress: something has stalled, and the driver is killed
+STALL_SECS = 210.0  # without any progress: the workloads have stalled, and the driver is killed
 DRAIN_TIMEOUT_SECS = 240.0  # without any progress, when no more faults come
 START_TRIES = 10  # of drivers in a row that end before they are up
 END_TIMEOUT_SECS = 120.0  # for the last driver to end
@@ -49,7 +49,7 @@ class Torture:
         self._next_line = self._next_look = 0.0
 
     def run(self) -> bool:
-        """Whether everything held."""
+        """Make the run; returns whether all guarantees held."""
         try:
             self._torment()
             self._drain()
@@ -138,7 +138,7 @@ class Torture:
             self._end_stall(master, now)
 
     def _end_stall(self, master: str, now: float) -> None:
-        """Nothing has moved for long, which is a finding. Keep the stacks, and restart the driver."""
+        """Record a stall as a finding, keep the stacks, and restart the driver."""
         self._driver.dump_stacks()
         time.sleep(STACK_SECS)
         self.report.stall(self._driver, self._progress, now)

@@ -1,4 +1,4 @@
-"""The checker finds what it is there to find: each kind of fault, in the data of a run where nothing else is wrong."""
+"""The checker finds each kind of fault in the data of an otherwise correct run."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def words(*emissions):
 
 
 def told(**changes):
-    """Each message emitted, counted and acked once, but for the first one, which was refused and emitted again."""
+    """Each message is emitted, counted and acked once, except the first one, which was refused and emitted again."""
     emissions, first = [emission(message) for message in range(DUE)], emission(0, 8)
     noted = {
         "emitted": [first, *emissions],
@@ -43,13 +43,13 @@ def told(**changes):
     return Told(**{**noted, **changes})
 
 
-def test_nothing_is_found_where_nothing_is_wrong():
+def test_a_correct_run_has_no_findings():
     found = check_results(WRITTEN, results()) + check_state(WRITTEN, state()) + check_messages(DUE, told())
     assert found == Findings()
     assert found.counts() == NOTHING
 
 
-def test_nothing_is_found_where_nothing_was_written():
+def test_an_empty_run_has_no_findings():
     assert check_results(0, []) + check_state(0, {}) + check_messages(0, Told()) == Findings()
 
 
@@ -109,7 +109,7 @@ def test_a_key_that_nobody_has_written_is_found():
 
 
 def only(found):
-    """The one thing that was found, and with how many."""
+    """Return the only finding, and its count."""
     assert found.counts() == {**NOTHING, "not_replayed": sum(map(len, found.not_replayed.values()))}
     ((what, those),) = found.not_replayed.items()
     return what, those
@@ -167,7 +167,7 @@ def test_the_table_of_the_sink_replaces_a_batch_and_shows_what_was_not_replaced(
     assert check_results(WRITTEN, table.rows()).counts()["doubled"] == 10
 
 
-def test_what_a_journal_was_told_is_what_the_checker_reads(tmp_path):
+def test_the_checker_reads_the_records_of_a_journal(tmp_path):
     journal = Journal(tmp_path)
     for topic in Told.__dataclass_fields__:
         for number in getattr(told(), topic):

@@ -1,4 +1,4 @@
-"""Journals and sets of numbers with few gaps: what the workloads of the torture note."""
+"""Journals, and sets of numbers with few gaps, in which the workloads of the torture keep records."""
 
 import itertools
 import pickle

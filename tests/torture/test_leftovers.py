@@ -1,4 +1,4 @@
-"""What a run leaves is found: processes with its mark, and folders that nobody has removed."""
+"""Leftovers of a run are found: processes with its mark, and folders."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def driver(monkeypatch):
     return SimpleNamespace(mark=f"test-{os.getpid()}", unclaimed=set())
 
 
-def test_nothing_is_left(driver, tmp_path):
+def test_a_clean_system_has_no_leftovers(driver, tmp_path):
     (tmp_path / "t1" / "local").mkdir(parents=True)
     assert leftovers.clear(tmp_path, driver) == []
 

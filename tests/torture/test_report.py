@@ -1,4 +1,4 @@
-"""The figures at the end of a run: what was found, and that it has not passed then."""
+"""The figures at the end of a run: its findings, and whether it has passed."""
 
 import json
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ def conclude(report, findings=None):
     return report.conclude(findings or Findings(), SOURCE, SimpleNamespace(failed=3), Recoveries([2.0, 4.0]))
 
 
-def test_a_run_in_which_all_held_has_passed(report):
+def test_a_run_without_findings_has_passed(report):
     report.strike("kill_slot", "slot 1")
     assert conclude(report)
     assert report.figures["passed"]
@@ -32,7 +32,7 @@ def test_a_run_in_which_all_held_has_passed(report):
 
 
 @pytest.mark.parametrize("promise", ["lost", "doubled", "counted_twice", "not_replayed"])
-def test_a_run_with_a_finding_has_not_passed_and_says_which(report, tmp_path, capsys, promise):
+def test_a_run_with_a_finding_has_not_passed_and_names_it(report, tmp_path, capsys, promise):
     assert not conclude(report, Findings(**{promise: {"some things": [3, 4]}}))
     assert report.figures[promise] == 2
     assert f"{promise}: 2 some things: [3, 4]" in capsys.readouterr().out
@@ -61,7 +61,7 @@ def test_dead_letters_are_counted(report, tmp_path):
     assert report.figures["dead_letters"] == 3
 
 
-def test_a_topology_that_ended_is_told_and_is_no_failure(report, tmp_path, capsys):
+def test_a_topology_that_ended_is_reported_but_is_not_a_failure(report, tmp_path, capsys):
     (tmp_path / "ended").write_text(json.dumps({"what": "exact: StormError: no space"}) + "\n")
     assert conclude(report)
     assert report.figures["topologies_ended"] == 1

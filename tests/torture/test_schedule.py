@@ -1,4 +1,4 @@
-"""The sequence of faults: the same for a seed, of all kinds, at the pace that was told."""
+"""The sequence of faults: the same for one seed, with all kinds, at the given pace."""
 
 from itertools import islice
 
@@ -30,7 +30,7 @@ def test_the_masters_take_turns():
     assert len({*masters[::2]}) == 1
 
 
-def test_all_kinds_come_and_executors_are_killed_only_where_there_are_any():
+def test_all_kinds_of_faults_come_and_executors_are_killed_only_if_there_are_any():
     assert {fault.kind for fault in drawn(7)} == {*WEIGHTS}
     assert {fault.kind for fault in drawn(7, Phase(0, LOCAL, 100.0))} == {*WEIGHTS} - {"kill_executor"}
 
@@ -47,7 +47,7 @@ def test_the_pace_stretches_pauses_and_changes_nothing_else():
     assert sum(fault.pause for fault in slow) > 1.5 * sum(fault.pause for fault in drawn(7))
 
 
-def test_a_fault_lasts_as_long_as_its_kind_may():
+def test_a_fault_lasts_at_most_as_long_as_its_kind():
     for fault in drawn(7):
         least, most = LASTING.get(fault.kind, (0.0, 0.0))
         assert least <= fault.secs <= most

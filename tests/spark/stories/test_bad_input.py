@@ -1,4 +1,4 @@
-"""Mistakes of users, and missing things on machines: a clear error at submit, and nothing left behind."""
+"""Mistakes of users, and modules or versions that slots lack: a clear error at submit, and nothing left behind."""
 
 import importlib.util
 import os
@@ -43,14 +43,14 @@ def with_bolt(journal, bolt, count=1):
 
 
 def refusal(cluster, topology, error=StormError, **conf):
-    """What the submit raises."""
+    """Return the error of the submit."""
     with pytest.raises(error) as raised:
         cluster.submit_topology("refused", {"topology.workers": 1, **conf}, topology)
     assert cluster.list_topologies() == []
     return str(raised.value)
 
 
-# What slots lack.
+# Modules and versions that slots lack.
 
 
 def test_a_component_whose_module_a_slot_lacks_is_named_with_the_module(cluster, journal, tmp_path, monkeypatch):
@@ -78,7 +78,7 @@ def test_a_component_whose_module_a_slot_lacks_is_named_with_the_module(cluster,
 def test_a_slot_with_other_versions_is_refused_and_both_versions_are_named(
     cluster, journal, tmp_path, monkeypatch, patch, theirs
 ):
-    (tmp_path / "sitecustomize.py").write_text(patch)  # which every slot imports first: it gets the driver's path
+    (tmp_path / "sitecustomize.py").write_text(patch)  # every slot imports it first, with the driver's path
     monkeypatch.syspath_prepend(str(tmp_path))
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -105,7 +105,7 @@ def test_a_component_that_cannot_be_pickled_is_named_with_its_attribute_before_a
 
 
 class Misbehaves(Bolt):
-    """Does something in prepare that it should not."""
+    """Fails in `prepare`, in one of several ways."""
 
     def __init__(self, how):
         self.how = how
@@ -141,7 +141,7 @@ def test_a_prepare_that_hangs_ends_the_submit_and_shows_its_stack(cluster, journ
 
 
 class Imports(Bolt):
-    """Is made by a module that takes its time."""
+    """Unpickling it takes a long time."""
 
     def __init__(self, secs):
         self.secs = secs
@@ -220,7 +220,7 @@ class ExhaustsOpenFiles(BasicBolt):
         if tup[0] == 0:
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
             while True:
-                self.kept.append(os.open(os.devnull, os.O_RDONLY))  # raises in the end
+                self.kept.append(os.open(os.devnull, os.O_RDONLY))  # raises at last
         time.sleep(0.1)
 
 
@@ -236,7 +236,7 @@ def test_a_slot_that_has_no_open_files_left_lives_on(cluster, journal):
     assert "Too many open files" in cluster.topology_info("exhausted").components["bolt"].errors[0].exception
 
 
-# Slots that die again and again.
+# Slots that keep dying.
 
 
 class DiesOn(BasicBolt):
@@ -277,11 +277,11 @@ def test_a_spout_that_kills_its_slot_is_named(cluster, journal):
         handle.await_termination(timeout=60)
 
 
-# What is large.
+# Large values.
 
 
 class ToTheLast(CustomStreamGrouping):
-    """All tuples to the last task, which lives in another slot than the first."""
+    """Sends all tuples to the last task, which is not in the slot of the first."""
 
     def prepare(self, context, stream, targets):
         self.target = max(targets)
@@ -338,4 +338,4 @@ def test_a_slow_bolt_pauses_the_spouts_before_memory_is_full(cluster, journal):
 
     components = cluster.topology_info("slow").components
     waiting = components["blobs"].emitted - components["weighs"].executed
-    assert waiting * size < 150_000_000  # by then an unrestrained spout has emitted gigabytes
+    assert waiting * size < 150_000_000  # without back-pressure the spout would have emitted gigabytes by then

@@ -1,4 +1,4 @@
-"""Durable state on Spark: commits survive crashes of slots and drivers, and other numbers of workers."""
+"""Durable state on Spark: commits survive crashes of slots and drivers, and a change of the number of workers."""
 
 import os
 import re
@@ -22,7 +22,7 @@ GUARANTEES = pytest.mark.parametrize("conf", [CONF, EXACTLY_ONCE], ids=["at-leas
 
 @pytest.fixture
 def start(spark, tmp_path):
-    """A function: a new cluster on the same checkpoint; the one before is shut down."""
+    """Return a function that starts a new cluster on the same checkpoint, and shuts down the previous one."""
     clusters = []
 
     def started():
@@ -44,7 +44,7 @@ def wait_for_acks(journal, number):
 
 
 def check(counts, number, conf):
-    """Nothing is lost, and with exactly-once nothing is counted twice."""
+    """Check that nothing is lost, and that with exactly-once nothing is counted twice."""
     assert set(counts) == set(range(number))
     if conf is EXACTLY_ONCE:
         assert set(counts.values()) == {1}
@@ -230,7 +230,7 @@ def test_exchanges_go_on_while_a_commit_waits_for_a_slow_bolt(cluster, journal, 
 
 
 @pytest.mark.parametrize("problem", ["damaged", "writable"])
-def test_a_checkpoint_that_others_can_write_is_refused_at_the_submit(start, journal, tmp_path, problem):
+def test_a_damaged_or_writable_checkpoint_is_refused_at_the_submit(start, journal, tmp_path, problem):
     cluster = start()
     cluster.submit_topology("counting", CONF, counting(10, journal))
     wait_for_acks(journal, 10)

@@ -24,7 +24,7 @@ CONF = {**EXACTLY_ONCE, "topology.max.spout.pending": 100, "topology.state.check
 
 
 class SlowCount(Count):
-    """Counts a thousand a second at the most."""
+    """Counts at most a thousand rows a second."""
 
     def execute(self, tup):
         time.sleep(0.001)
@@ -67,7 +67,7 @@ def test_a_batch_of_many_commits_keeps_few_files_and_is_counted_once_though_slot
         counts = cluster.read_state("exact", "count")
 
     assert counts == dict.fromkeys(range(ROWS), 1)
-    # Those of two commits and of the three starts, in the making or being removed at the most.
+    # At most the files of two commits and three starts; some may be partly written or about to be removed.
     assert len([name for name in names if name.startswith("acked")]) <= 2 * (3 + 3)
 
 
@@ -91,7 +91,7 @@ def test_the_next_run_continues_a_batch_after_its_last_commit(spark, journal, fi
 
 
 class RefusesSeven(SlowCount):
-    """Fails a row when it has counted it, every time."""
+    """Counts a row and then raises, every time."""
 
     def execute(self, tup):
         if tup[0] == 7:
@@ -162,7 +162,7 @@ def run_script(folder):
 
 @pytest.fixture
 def short_folder():
-    folder = Path(tempfile.mkdtemp(prefix="k-"))  # Spark wants short paths
+    folder = Path(tempfile.mkdtemp(prefix="k-"))  # Spark needs short paths
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -84,7 +84,7 @@ def test_the_driver_after_a_killed_one_counts_nothing_twice(spark, journal, tmp_
 
 
 def unneeded(folder):
-    """The files of a state that no commit needs, beside the two manifests that are kept."""
+    """List the files of a state that neither of the two kept manifests needs."""
     files = PosixFiles(folder)
     kept = CheckpointStore(files, "counting")._kept
     needed = set().union(*(manifest.file_names() for manifest in kept))

@@ -95,7 +95,7 @@ def runs(folder):
 
 @pytest.fixture
 def short_folder():
-    folder = Path(tempfile.mkdtemp(prefix="o-"))  # Spark wants short paths
+    folder = Path(tempfile.mkdtemp(prefix="o-"))  # Spark needs short paths
     yield folder
     shutil.rmtree(folder)
 

@@ -1,4 +1,4 @@
-"""How Spark writes the logs of queries: the fast way on a local disk, the way of Spark or the user elsewhere."""
+"""How Spark writes the logs of queries: fast on a local disk, elsewhere as Spark or the user has set."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ LOCAL_FILE_MANAGER, OLD_FILE_MANAGER = LOCAL_FILE_MANAGERS
 
 
 class Settings(dict):
-    """The settings of a session."""
+    """A session that has only settings."""
 
     set = dict.__setitem__
     unset = dict.pop

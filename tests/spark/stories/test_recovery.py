@@ -1,4 +1,4 @@
-"""A topology on Spark loses nothing when its processes die, whichever way."""
+"""A topology on Spark loses nothing when its processes die, in any way."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def test_a_slot_that_dies_is_restarted_and_every_number_arrives(cluster, journal
     topology = dying(100, journal, DiesOnce(50, str(tmp_path / "marker"), how))
     cluster.submit_topology("dying", {"topology.workers": 2}, topology)
 
-    # The spout of the lost slot begins again, the other one is told which of its numbers failed.
+    # The spout of the lost slot starts again; the other one gets fails for its lost numbers.
     wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(100)))
 
     assert set(map(int, journal.noted("executed"))) == set(range(100))
@@ -98,12 +98,10 @@ def test_a_stopped_slot_is_replaced_and_does_no_harm_when_it_wakes(cluster, jour
 
 
 @pytest.mark.parametrize("kind", [faults.KilledAfterTaking, faults.RaisesAfterTaking])
-def test_a_job_that_fails_runs_again_and_its_frames_arrive(
-    cluster, journal, tmp_path, monkeypatch, caplog, kind
-):
+def test_a_job_that_fails_runs_again_and_its_frames_arrive(cluster, journal, tmp_path, monkeypatch, caplog, kind):
     # On local[2] Spark runs no task twice: one that fails fails its job.
     faults.put_in(monkeypatch, kind, tmp_path / "faults", times=3)
-    conf = {"topology.workers": 2, "topology.message.timeout.secs": 600}  # a tuple that is lost is not seen again
+    conf = {"topology.workers": 2, "topology.message.timeout.secs": 600}  # a lost tuple would not be replayed
     cluster.submit_topology("unlucky", conf, steady(200, journal, rate=20))
     wait_until(lambda: len(journal.noted("acked")) >= 200)
 
@@ -134,7 +132,7 @@ def test_a_python_worker_that_is_killed_while_it_starts_slots_fails_no_submit(cl
     cluster.submit_topology("unlucky", {"topology.workers": 2}, steady(20, journal))
 
     wait_until(lambda: set(map(int, journal.noted("acked"))) == set(range(20)))
-    wait_until(lambda: len(slot_processes() - before) == 2)  # those that came twice are gone
+    wait_until(lambda: len(slot_processes() - before) == 2)  # duplicate slots have ended
 
 
 def test_a_tuple_that_exhausts_memory_fails_and_its_slot_lives_on(cluster, journal, tmp_path):

@@ -35,7 +35,7 @@ StormSubmitter.submit_topology("t", conf, doubling(10_000_000, Journal(Path(sys.
 
 
 class Standalone:
-    """The cluster, and what scripts for it need."""
+    """The cluster, and the environment of its scripts."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -70,7 +70,7 @@ class Standalone:
         return log
 
     def submit(self, name, where="home"):
-        """Start a script; its journal is in the folder that is returned too."""
+        """Start a script; returns it, and the folder with its journal."""
         folder = self.folder / name
         folder.mkdir()
         script, notes, parts = folder / "script.py", folder / "notes.py", folder / "parts.zip"
@@ -141,7 +141,7 @@ def test_a_new_driver_replaces_a_killed_one_which_leaves_nothing_behind(standalo
     wait_until(lambda: not old & standalone.slots(), secs=10)
 
     await_run(submitted, folder)
-    submitted.terminate()  # Spark's own process this time: Python is told by nobody
+    submitted.terminate()  # this signals the JVM of Spark, not Python
     submitted.wait(120)
     assert_nothing_stays(standalone)
 

@@ -24,7 +24,7 @@ from pystorm_spark.topology.config import resolve
 
 
 class Talks(Spout):
-    """Prints for ever when it is opened."""
+    """Prints forever in `open`."""
 
     outputs = ("nothing",)
 

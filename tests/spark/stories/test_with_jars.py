@@ -1,4 +1,4 @@
-"""Sources and sinks that are no part of Spark: the tests of `with_jars.py`, on a session that has their jars."""
+"""Sources and sinks outside Spark: the tests of `with_jars.py`, on a session that has their jars."""
 
 import tempfile
 from pathlib import Path
@@ -16,7 +16,7 @@ def outcomes():
     of_spark = jars.fetched(jars.KAFKA_SOURCE | jars.SQLITE)
     jars.fetched(jars.KAFKA_BROKER)
     settings = {"spark.jars": ",".join(map(str, of_spark))}
-    with tempfile.TemporaryDirectory(prefix="j-", ignore_cleanup_errors=True) as folder:  # Spark wants short paths
+    with tempfile.TemporaryDirectory(prefix="j-", ignore_cleanup_errors=True) as folder:  # Spark needs short paths
         return other_session.outcomes(with_jars, Path(folder), settings)
 
 
