@@ -7,15 +7,15 @@ from itertools import cycle, pairwise
 
 COLOURS = ("#9ecae1", "#6baed6", "#d62728", "#fdae6b", "#e6550d", "#a1d99b", "#31a354")  # of parts of a bar
 INK = "fill: #1c2733; font: 13px system-ui, sans-serif"
-LABELS = 240  # wide, at the left of bars
-ROW = 26  # high
-FIGURE = 48  # wide, at the end of a bar
-LOG_FROM = 30  # if the largest value is so many times the smallest, a linear axis would hide the small ones
+LABELS = 240  # width at the left of bars
+ROW = 26  # height
+FIGURE = 48  # width at the end of a bar
+LOG_FROM = 30  # times the smallest value; beyond it a linear axis would hide small values
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values are along an axis: from zero on, or by their logarithm from one power of ten on."""
+    """Maps values to positions on an axis: linear from zero, or logarithmic from a power of ten."""
 
     low: float
     high: float
@@ -35,7 +35,7 @@ class Scale:
         return self.length * value / self.high
 
     def ticks(self):
-        """Round values, some of them, none above the highest."""
+        """Return a few round values, none above the highest."""
         if self.log:
             first, last = round(math.log10(self.low)), math.floor(math.log10(self.high))
             return [10.0**power for power in range(first, last + 1)]
@@ -60,7 +60,7 @@ def bars(spreads, unit, ours=None, marks=None):
         y = ROW * row
         median, low, high = (scale.at(spread[key]) for key in ("median", "low", "high"))
         mark = scale.at(marks[label]) if label in marks else 0
-        end = mark if high < mark < high + FIGURE else high  # keeps the figure clear of the mark
+        end = mark if high < mark < high + FIGURE else high  # keeps the figure off the mark
         parts += [
             _label(label, y),
             f'<rect class="bar{" ours" * (label == ours)}" x="{LABELS}" y="{y + 5}" width="{median:.1f}" height="16"/>',

@@ -1,4 +1,4 @@
-"""The spouts and bolts of the benchmarks, written as a user would write them; all that is emitted is tracked."""
+"""The spouts and bolts of the benchmarks, written as a user would write them; every emit is tracked."""
 
 import math
 
@@ -8,7 +8,7 @@ from pystorm_spark.state import StatefulBolt
 
 
 class NumberingSpout(Spout):
-    """Gives each tuple its number as message id, and stops at `limit`."""
+    """Uses the number of each tuple as its message id, and stops at `limit`."""
 
     def __init__(self, limit=math.inf):
         self.limit = limit
@@ -19,7 +19,7 @@ class NumberingSpout(Spout):
 
 
 class ConstSpout(NumberingSpout):
-    """The same data for ever, as the rows of the reference loop."""
+    """Emits the same data forever, like the rows of the reference loop."""
 
     outputs = ["value"]
 
@@ -29,7 +29,7 @@ class ConstSpout(NumberingSpout):
 
 
 class HearingConstSpout(ConstSpout):
-    """Handles each ack, like a spout that must remember what is in flight."""
+    """Handles each ack, like a spout that records its pending messages."""
 
     def open(self, conf, context, collector):
         super().open(conf, context, collector)
@@ -40,7 +40,7 @@ class HearingConstSpout(ConstSpout):
 
 
 class RecordSpout(NumberingSpout):
-    """Every tuple has a string of its own."""
+    """Emits a different string in every tuple."""
 
     outputs = ["record"]
 
@@ -125,14 +125,14 @@ class BasicCountBolt(BasicBolt):
 
 
 class ForgetfulBolt(Bolt):
-    """Never acks, and keeps nothing."""
+    """Never acks, and holds no tuple."""
 
     def execute(self, tup):
         pass
 
 
 class HoardingBolt(Bolt):
-    """Never acks, and keeps every tuple, as a bolt that waits for the other side of a join."""
+    """Never acks, and holds every tuple, like a bolt that waits for the other side of a join."""
 
     def prepare(self, conf, context, collector):
         self.kept = []

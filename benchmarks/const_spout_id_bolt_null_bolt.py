@@ -6,7 +6,7 @@ from benchmarks.const_spout_null_bolt import TellingNullBolt, check
 from benchmarks.const_spout_only import TellingConstSpout
 from pystorm_spark import TopologyBuilder
 
-BAR = 0.5  # of the reference loop
+BAR = 0.5  # of the rate of the reference loop
 
 
 def topology():

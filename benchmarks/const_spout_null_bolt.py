@@ -30,7 +30,7 @@ def bolts(builder, null):
 
 
 def check(emitted, folder):
-    """The last bolt has seen every root."""
+    """Check that the last bolt has seen every root."""
     workload.expect("the tuples at the end", workload.told(folder, "TellingNullBolt"), [emitted])
 
 

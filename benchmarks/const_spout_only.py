@@ -5,7 +5,7 @@ from benchmarks.components import NumberingSpout
 
 
 class TellingConstSpout(NumberingSpout):
-    """The same data until `limit`; tells at its end how many it has emitted."""
+    """Emits the same data until `limit`; reports its number of emits when it closes."""
 
     outputs = ["value"]
 
@@ -27,7 +27,7 @@ def nobody(builder, folder):
 
 
 def check(emitted, folder):
-    """Every emit was acked."""
+    """Check that every emit was acked."""
     workload.expect("the emits", workload.told(folder, "emitted"), [emitted])
 
 

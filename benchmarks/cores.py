@@ -19,7 +19,7 @@ from pystorm_spark.runtime.slot import Slot
 from pystorm_spark.topology.config import resolve
 
 ROUNDS = 9
-TURNS = 4  # of each slot between two exchanges of frames
+TURNS = 4  # turns of each slot between two exchanges of frames
 METHOD = (
     f"{ROUNDS} rounds of {SLICE_SECS} s slices, alternating a process with the compiled core and one without it; the "
     "garbage collector is on. *Two slots* run in one process, with one task of each component in each; the benchmark "
@@ -28,7 +28,7 @@ METHOD = (
 
 
 class TwoSlots:
-    """The word count in two slots that are turned in turn."""
+    """The word count in two slots, which take turns."""
 
     def __init__(self):
         builder = TopologyBuilder()
@@ -59,7 +59,7 @@ def _on_cluster(topology):
     return lambda: Rig(LocalCluster().__enter__(), topology)  # runs until the process ends
 
 
-RIGS = {  # {label: (how to make it, tuples of a root)}
+RIGS = {  # {label: (function that makes it, tuples of a root)}
     "spout → null, a root": (_on_cluster(const_spout_null_bolt.topology()), 1),
     "spout → id → null, a root": (_on_cluster(const_spout_id_bolt_null_bolt.topology()), 1),
     "word count, a word": (_on_cluster(word_count.topology()), WORDS),
@@ -67,7 +67,7 @@ RIGS = {  # {label: (how to make it, tuples of a root)}
     "word count, 64 tasks": (_on_cluster(word_count.topology(tasks=64)), WORDS),
     "word count, two slots": (TwoSlots, WORDS),
 }
-_made = {}  # in the processes that measure
+_made = {}  # set in the measuring processes
 
 
 def _core():
@@ -75,7 +75,7 @@ def _core():
 
 
 def _cost(label):
-    """Nanoseconds of CPU a tuple, in one slice."""
+    """Measure nanoseconds of CPU per tuple, in one slice."""
     make, tuples = RIGS[label]
     if label not in _made:
         _made[label] = make()
@@ -107,7 +107,7 @@ def _process(pure):
 
 
 def _costs(label, *processes):
-    """The costs on both cores, and the second divided by the first."""
+    """Tabulate the costs on both cores, and the second divided by the first."""
     rounds = [[process.apply(_cost, (label,)) for process in processes] for _ in range(ROUNDS)]
     pure, compiled = zip(*rounds, strict=True)
     return Spread.of(pure), Spread.of(compiled), Spread.of([second / first for first, second in rounds])

@@ -11,9 +11,9 @@ from benchmarks.word_count import topology
 from pystorm_spark import LocalCluster
 
 RUNS = {4: 9, 5: 7, 6: 3, 7: 1}  # {power of ten of the words in a run: runs}
-TASKS = (1, 4, 16, 64)  # of split and of count each
+TASKS = (1, 4, 16, 64)  # tasks of split, and of count
 ROUNDS = 9
-SLICES = 8  # of the engine for one of the reference, in a run that takes many
+SLICES = 8  # slices of the engine for one of the reference, in a long run
 METHOD = (
     "Lengths: CPU from activation to the last ack, in slices of 0.2 s with the reference between every "
     f"{SLICES}. The CPU of a run with an empty spout right before is subtracted and shown as the start. "
@@ -39,7 +39,7 @@ def measure():
 
 
 def _cost_of_runs(words, runs, yardstick):
-    """Nanoseconds a tuple, and the ratio to the reference."""
+    """Return nanoseconds per tuple, and the ratio to the reference."""
     found = [_cost_of_run(words, yardstick) for _ in range(runs)]
     return [ns for ns, _ in found], [times for _, times in found]
 
@@ -59,7 +59,7 @@ def _cost_of_run(words, yardstick):
 
 
 def _start_secs():
-    """What a run costs in which nothing is emitted."""
+    """Measure the cost of a run without emits."""
     with LocalCluster() as cluster:
         return Rig(cluster, topology(spout=SentenceSpout(limit=0))).slice().secs
 

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-MARK = "PYSTORM_SPARK_BENCHMARK"  # in the environment of all processes that this one starts
+MARK = "PYSTORM_SPARK_BENCHMARK"  # set in the environment of all processes that this one starts
 SAMPLE_SECS = 0.1
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -53,6 +53,6 @@ def _is_marked(pid):
 
 
 def _cpu_secs(pid):
-    """Of the process in user and in system mode."""
+    """Read the CPU time of the process in user and in system mode."""
     times = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[11:13]
     return sum(map(int, times)) / TICKS

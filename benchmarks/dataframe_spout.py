@@ -19,16 +19,16 @@ from pystorm_spark.spark.session.session import JVM_SETTINGS
 
 BAR = 0.7
 TASKS = 2
-FILES = 500  # more than are read
+FILES = 500  # more files than a run reads
 ALONE_BATCHES = 12
 CHUNK_ROWS = 4000
 ROUNDS, WARM_UP_SECS, SECS, BATCH_ROWS = 3, 2.0, 8.0, 2_000_000
-FIRST_SECS = 25.0  # until the JVM has compiled what reads rows
+FIRST_SECS = 25.0  # until the JVM has compiled the code that reads rows
 QUICK_ROUNDS, QUICK_SECS, QUICK_ROWS, QUICK_FIRST_SECS = 2, 2.0, 20_000, 2.0
 QUICK_CONF = {"topology.max.spout.pending": 1000}
 NULL, WORD_COUNT = "a bolt that only acks", "word count"
 PYTHON, DATAFRAME = "Python spout", "DataFrameSpout"
-# {whose settings a JVM has: these}
+# {label of a JVM: its settings}
 JVMS = {"Spark": {}, "`SparkCluster()`": JVM_SETTINGS}
 
 
@@ -59,7 +59,7 @@ def word_count_topology(spout):
 
 
 def write_files(spark, folder, column, batch_rows):
-    """Fill `folder` with files of one column; it takes one of them for each core to make a batch."""
+    """Fill `folder` with files of one column; a batch is one file for each core."""
     spark.range(batch_rows // CORES).selectExpr(f"{column} AS value").coalesce(1).write.parquet(f"{folder}/first")
     (first,) = Path(folder, "first").glob("*.parquet")
     for name, count in {"all": FILES, "some": CORES * ALONE_BATCHES}.items():
@@ -69,7 +69,7 @@ def write_files(spark, folder, column, batch_rows):
 
 
 def rows_of(folder, field):
-    """A spout of what is in the files of `folder`."""
+    """Make a spout of the rows in the files of `folder`."""
     return DataFrameSpout(lambda spark: _streamed(spark, f"{folder}/all").withColumnRenamed("value", field), [field])
 
 
@@ -79,12 +79,12 @@ def _streamed(spark, folder):
 
 
 def sentence_column(number):
-    """SQL for the sentence of a number, as `SentenceSpout` has it."""
+    """Return SQL that makes the sentence of a number, like `SentenceSpout`."""
     sentences = ", ".join(f"'{sentence}'" for sentence in SENTENCES)
     return f"element_at(array({sentences}), CAST({number} % {len(SENTENCES)} + 1 AS int))"
 
 
-# {what is behind the spout: (how its topology is made, a Python spout, the rows of that in SQL)}
+# {bolts behind the spout: (function that makes the topology, a Python spout, its rows in SQL)}
 BEHIND = {
     NULL: (null_topology, ConstSpout, "'some data'"),
     WORD_COUNT: (word_count_topology, SentenceSpout, sentence_column("id")),
@@ -122,7 +122,7 @@ def measure(quick=False):
 
 
 def _rates(cluster, topologies, first_secs, rounds, secs, conf):
-    """{spout: rows a second of each round}"""
+    """Measure {spout: rows a second in each round}."""
     rigs = {spout: SparkRig(cluster, topology, conf) for spout, topology in topologies.items()}
     for rig in rigs.values():
         rig.run(WARM_UP_SECS, first_secs)
@@ -133,7 +133,7 @@ def _rates(cluster, topologies, first_secs, rounds, secs, conf):
 
 
 def _batches_alone(spark, folder):
-    """Batches a second whose rows come to Python workers, which only count them."""
+    """Measure batches a second of a query whose Python workers only count the rows."""
     done = []
 
     def count(df, batch):

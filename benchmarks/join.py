@@ -9,7 +9,7 @@ from pystorm_spark import Fields
 
 AT_ONCE = 10  # orders, then their payments: the last one first
 CUSTOMERS = 100
-TASKS = 2  # of the bolt that joins
+TASKS = 2  # tasks of the bolt `join`
 
 
 def order(number):
@@ -57,7 +57,7 @@ class JoinBolt(CollectingBolt):
 
 
 class TotalBolt(workload.TellingBolt):
-    """Keeps for each customer the number of orders, and the sums of what they cost and what was paid."""
+    """Keeps for each customer the number of orders, and the sums of their prices and payments."""
 
     def execute(self, tup):
         add(self.found, *tup.values)
@@ -77,7 +77,7 @@ def bolts(builder, folder):
 
 
 def check(emitted, folder):
-    """Every order met its payment, once."""
+    """Check that every order was joined with its payment, once."""
     (found,) = workload.told(folder, "TotalBolt")
     expected = {}
     for number in range(emitted // 2):

@@ -17,7 +17,7 @@ RATE = 1000  # sentences a second
 TASKS = 2
 ROUNDS, WARM_UP_SECS, SECS = 4, 3.0, 5.0
 QUICK_ROUNDS, QUICK_SECS = 2, 2.0
-# {variant: (settings of a slot's answers, whether Spark's workers spare their modules)}
+# {variant: (settings of a slot's answers, whether garbage collection skips the modules of Spark's workers)}
 AS_IT_WAS, AS_IT_IS = "before", "now"
 VARIANTS = {AS_IT_WAS: ({"LINGER_SECS": 0.0}, False), AS_IT_IS: ({}, True)}
 PICTURE = report.PAGE.parent / "latency-stages.svg"
@@ -45,7 +45,7 @@ def topology(folder, settings):
 
 
 class Run:
-    """One variant on a cluster: active in some windows, and then looked at."""
+    """One variant on a cluster: active in some windows, and evaluated after them."""
 
     def __init__(self, cluster, folder, settings, spares_modules):
         self._sc, self._folder, self._spares_modules = cluster.spark.sparkContext, folder, spares_modules
@@ -63,7 +63,7 @@ class Run:
         self._windows.append((began, ended, spark_rig.completed_stages(self._sc)))
 
     def lives(self):
-        """The seconds that sentences have spent in each stage, for each round."""
+        """Return the seconds that sentences have spent in each stage, for each round."""
         self._rig.kill()
         notes = Notes(self._folder)
         return [notes.lives(*window) for window in self._windows]
@@ -78,7 +78,7 @@ def measure(quick=False):
 
 
 def _measured(cluster, rounds, secs):
-    """{variant: lives of each round}."""
+    """Measure {variant: times of sentences in each round}."""
     with spark_rig.folder() as first, spark_rig.folder() as second:
         runs = {
             variant: Run(cluster, folder, *changed)
@@ -135,7 +135,7 @@ def _variants(figures, ratio):
 
 
 def _means(figures):
-    """{variant: {stage: mean}}, for the picture."""
+    """Return {variant: {stage: mean}} for the chart."""
     return {
         variant: {stage: spent["mean"] for stage, spent in figures[variant]["stages"].items()} for variant in VARIANTS
     }

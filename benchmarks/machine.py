@@ -15,7 +15,7 @@ WRITTEN_BY_US = (":!benchmarks/results", ":!docs/performance.md")
 
 
 def environment(**packages):
-    """The environment, for comparisons; `packages` are the versions of other software that took part."""
+    """Return the environment, for comparisons; `packages` are the versions of other software that took part."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -34,9 +34,9 @@ def environment(**packages):
 
 
 def described(env):
-    """The environment as a line to read."""
+    """Describe the environment in one line."""
     packages = ", ".join(f"{name} {number}" for name, number in env["packages"].items())
-    core = f", {env['core']} core" if "core" in env else ""  # older results are from before there were two
+    core = f", {env['core']} core" if "core" in env else ""  # results from before the compiled core lack it
     return (
         f"{env['cpu']}, {env['cores']} cores, {env['memory_gib']} GiB, {env['system']}; {env['python']}, {packages}"
         f"{core}; commit {env['commit']}, {env['date']}"

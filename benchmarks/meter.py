@@ -25,7 +25,7 @@ METHOD = (
     "rates per second of CPU; `topology.max.spout.pending` 5000. The bar applies to the ratio with the garbage "
     "collector on. The reference always runs with it off."
 )
-SPOUT = "spout"  # the id of the one spout of every topology here
+SPOUT = "spout"  # every topology here has one spout, with this id
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Slice:
-    """What a topology did while it was active: roots acked, and the seconds of CPU that took."""
+    """The work of a topology while it was active: acked roots, and seconds of CPU."""
 
     roots: int
     secs: float
@@ -63,7 +63,7 @@ class Yardstick:
         self._tuples = tuples * len(rows)
 
     def rate(self):
-        """Tuples in a second of CPU."""
+        """Return tuples per second of CPU."""
         with gc_off():
             return self._tuples / reference_loop.run(*self._shape)
 
@@ -113,7 +113,7 @@ class Rig:
         info = self._cluster.topology_info(self._name)
         troubles = [error for component in info.components.values() for error in component.errors]
         if troubles or any(component.failed for component in info.components.values()):
-            raise RuntimeError(f"the figures of {self._name} mean nothing, for tuples have failed: {troubles[:1]}")
+            raise RuntimeError(f"the figures of {self._name} are invalid, because tuples have failed: {troubles[:1]}")
         return info
 
 
@@ -125,7 +125,7 @@ def _is_idle(info):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tuples in a second of CPU: the reference loop, the engine, and the engine divided by the reference."""
+    """Tuples per second of CPU: the reference loop, the engine, and the engine divided by the reference."""
 
     reference: Spread
     engine: Spread
@@ -156,13 +156,13 @@ def compare(yardstick, topology, tuples=1, rounds=ROUNDS):
 
 
 def ratios(rates, references):
-    """Each rate by the mean of the references before and after it."""
+    """Divide each rate by the mean of the references before and after it."""
     return [2 * rate / sum(around) for rate, around in zip(rates, itertools.pairwise(references), strict=True)]
 
 
 @contextmanager
 def gc_off():
-    """As the reference loop runs; users have it on."""
+    """Turn the garbage collector off, as in the reference loop."""
     gc.disable()
     try:
         yield

@@ -12,7 +12,7 @@ from benchmarks.__main__ import NAMES
 from benchmarks.machine import ROOT, described
 
 PAGE = report.RESULTS / "index.html"
-# The figures that results share: one of the workloads, one of the peers.
+# Charts that compare several results: one of workloads, one of peers.
 WORKLOADS, PEERS = "tuples_per_s", "words_per_s"
 ENGINE = "pystorm-spark"
 PANELS = {

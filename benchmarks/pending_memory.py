@@ -13,8 +13,8 @@ from benchmarks.components import ForgetfulBolt, HoardingBolt, RecordSpout
 from pystorm_spark import LocalCluster, TopologyBuilder
 
 ROOTS = 1_000_000
-TRACED = ROOTS // 4  # tracing is slow; a quarter fills the engine's dict as far as the whole does
-BAR = 600  # bytes a root, all counted
+TRACED = ROOTS // 4  # tracing is slow; a quarter of the roots loads the engine's dict to the same degree
+BAR = 600  # bytes per root in all
 CONF = {"topology.message.timeout.secs": 3600}
 ENGINE = str(Path(pystorm_spark.__file__).parent)
 BOLTS = {"the bolt drops the tuple": ForgetfulBolt, "the bolt keeps the tuple": HoardingBolt}
@@ -42,7 +42,7 @@ def _row(label, figures):
 
 
 def traced(bolt, roots):
-    """Bytes a root that the engine and the user's code have allocated.
+    """Measure the bytes per root that the engine and the user's code have allocated.
 
     On the pure core: `tracemalloc` attributes objects that the compiled one makes to the spout that calls it.
     """

@@ -71,7 +71,7 @@ def _run(folder, asked):
 
 
 def _told(jobs, stages):
-    """Where the wall-clock time of an exchange goes, at the median: each line is a part of what stands above it."""
+    """Tabulate the wall-clock time of an exchange at the median: each line is a part of the line above it."""
     per_exchange = [took / (exchanges + 1) for _, exchanges, took in jobs]
     in_stages = [_millis_between(stage) for stage in stages]
     tasks = [max(1, stage.numCompleteTasks()) for stage in stages]

@@ -12,7 +12,7 @@ import statistics
 import time
 
 VOCABULARY = [f"w{i}" for i in range(5000)]
-WORDS = 8  # in a sentence
+WORDS = 8  # words in a sentence
 _rng = random.Random(0)
 SENTENCES = [" ".join(_rng.choices(VOCABULARY, k=WORDS)) for _ in range(5000)]
 
@@ -86,7 +86,7 @@ class Null:
 
 
 def run(first, second, rows):
-    """Seconds to take every row through `first` and then `second`, fully acked."""
+    """Return the seconds to take every row through `first` and then `second`, fully acked."""
     ledger = {}
     middle, last = Collector(ledger), Collector(ledger)
     head, tail = first(middle), second(last)

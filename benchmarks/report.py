@@ -19,9 +19,9 @@ from benchmarks import meter
 from benchmarks.machine import ROOT, described, environment
 
 RESULTS = ROOT / "benchmarks" / "results"
-RUNS = ROOT / "benchmarks" / "runs"  # of this machine only
+RUNS = ROOT / "benchmarks" / "runs"  # runs on this machine
 PAGE = ROOT / "docs" / "performance.md"
-WIDTH = 120  # of a line of prose on the page
+WIDTH = 120  # characters of a line of prose on the page
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to the question of one benchmark: its tables, and the bare figures."""
+    """The result of one benchmark: its tables, and the bare figures."""
 
     name: str
     question: str
@@ -116,7 +116,7 @@ class Result:
 
 
 def as_markdown(kept):
-    """What the page says of a kept result."""
+    """Render a kept result for the page."""
     drawn = [
         *[Table(**table).as_markdown() for table in kept["tables"]],
         *[Chart(**chart).as_markdown() for chart in kept["charts"]],
@@ -139,7 +139,7 @@ def compared(name, docstring, unit, rows):
 
 
 def joined(first, second):
-    """Join two results that answer one question."""
+    """Merge two results of one benchmark."""
     return replace(
         first,
         method=f"{first.method}\n\n{second.method}",

@@ -20,7 +20,7 @@ KINDS = {"CPU": "cpu", "wall clock": "wall"}
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds of a row."""
+    """Microseconds per row."""
 
     wall: float
     cpu: float
@@ -76,14 +76,14 @@ def _streamed(rig, secs):
 
 
 def _bounded(spark, rows):
-    """The cost of a row, and the duration of a run with one row."""
+    """Measure the cost of a row, and the duration of a run with one row."""
     start_wall, start_cpu = _run(spark, 1)
     wall, cpu = _run(spark, rows)
     return Cost(1e6 * (wall - start_wall) / rows, 1e6 * (cpu - start_cpu) / rows), start_wall
 
 
 def _run(spark, rows):
-    """Seconds on the wall, and of CPU."""
+    """Measure seconds of wall-clock time and of CPU."""
     sentences = spark.range(0, rows, 1, PARTITIONS).selectExpr(f"{sentence_column('id')} AS sentence")
     meter, began = CpuMeter(), time.monotonic()
     run_batch(spark, word_count_topology(SentenceSpout()), {SPOUT: sentences}, conf={"topology.workers": SLOTS})

@@ -12,7 +12,7 @@ from pystorm_spark import CustomStreamGrouping
 
 
 class TallyingCountBolt(CountBolt):
-    """Says at its end how many words it has counted."""
+    """Writes its number of counted words when it is cleaned up."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -26,12 +26,12 @@ class TallyingCountBolt(CountBolt):
 
 
 def counted(folder):
-    """All words that `TallyingCountBolt`s have counted."""
+    """Sum the words that `TallyingCountBolt`s have counted."""
     return sum(int(path.read_text()) for path in Path(folder).glob("counted-*"))
 
 
 class PacedSpout(NumberingSpout):
-    """Emits `rate` tuples a second over all its tasks, and says at its end when each was due and when it was acked.
+    """Emits `rate` tuples a second over all its tasks, and writes at its end when each was due and when it was acked.
 
     The message id is the time at which the tuple was due, so the delay of a blocked spout counts. A tuple that is never
     acked, or not emitted in time, has an infinite latency.
@@ -78,7 +78,7 @@ class PacedSpout(NumberingSpout):
 
 
 def latencies(folder, since=0.0, until=float("inf")):
-    """Seconds from due to acked, of the tuples that were due in that time; infinite without an ack."""
+    """Return the seconds from due to acked of the tuples that were due in that time; infinite without an ack."""
     times = [pair for path in Path(folder).glob("times-*") for pair in json.loads(path.read_text())]
     found = [acked - due for due, acked in times if since <= due < until]
     if not found:
@@ -87,12 +87,12 @@ def latencies(folder, since=0.0, until=float("inf")):
 
 
 def percentile(samples, percent):
-    """The sample that `percent` of all do not exceed. It is never the mean of two, because one may be infinite."""
+    """Return the sample that `percent` of all do not exceed, never the mean of two, because one may be infinite."""
     return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]
 
 
 class AwayGrouping(CustomStreamGrouping):
-    """Every tuple goes to the next task, which is in the next slot; a shuffle would keep it in its own."""
+    """Sends every tuple to the next task, which is in the next slot; a shuffle would keep it in its own slot."""
 
     def prepare(self, context, stream, target_tasks):
         self.chosen = [target_tasks[(context.this_task_index + 1) % len(target_tasks)]]
@@ -154,12 +154,12 @@ class NotingSpout(NumberingSpout):
 
 
 def noted_pids(folder):
-    """The process of each task of a `NotingSpout`, by the index of the task."""
+    """Return the process id of each task of a `NotingSpout`, by the index of the task."""
     opened = sorted(path.name.split("-")[1:] for path in Path(folder).glob("acks-*"))
     return {index: int(pid) for index, _, pid in opened}
 
 
 def noted_acks(folder):
-    """(emitted, acked) of all that has been acked so far."""
+    """Return the times (emitted, acked) of all tuples that have been acked so far."""
     lines = [line for path in Path(folder).glob("acks-*") for line in path.read_text().splitlines(keepends=True)]
     return [tuple(map(float, line.split())) for line in lines if line.endswith("\n")]

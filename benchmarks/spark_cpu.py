@@ -1,11 +1,12 @@
-"""Seconds of CPU that Spark has used so far: what the driver does for it, and what its tasks do."""
+"""Seconds of CPU that Spark has used so far: in the driver, and in its tasks."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
-TASK_THREADS = ("Executor task", "stdout writer", "Worker Monitor")  # the rest of a JVM that is all there is
+# If one JVM is both driver and executor, its other threads belong to the driver.
+TASK_THREADS = ("Executor task", "stdout writer", "Worker Monitor")
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,11 @@ class Cpu:
 
     @classmethod
     def of(cls, spark):
-        """What this process, its JVM and the Python workers of that have used until now."""
+        """Read the CPU that this process, its JVM and the JVM's Python workers have used so far."""
         jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
         threads = [_name_and_secs(path) for path in Path(f"/proc/{jvm}/task").iterdir()]
         in_tasks = sum(secs for name, secs in threads if name.startswith(TASK_THREADS))
-        whole = _name_and_secs(Path(f"/proc/{jvm}"))[1]  # with that of threads that have ended
+        whole = _name_and_secs(Path(f"/proc/{jvm}"))[1]  # includes threads that have ended
         own = _name_and_secs(Path("/proc/self"))[1]
         workers = sum(_name_and_secs(Path(f"/proc/{pid}"))[1] for pid in _children(jvm))
         return cls(own + whole - in_tasks, in_tasks + workers)
@@ -40,7 +41,7 @@ def _name_and_secs(path):
 
 
 def _children(pid):
-    """All processes that `pid` has started, and those that they have."""
+    """List all descendants of `pid`."""
     listed = [Path(path, "children") for path in Path(f"/proc/{pid}/task").glob("*")]
     found = [int(child) for path in listed if path.exists() for child in path.read_text().split()]
     return found + [later for child in found for later in _children(child)]

@@ -17,7 +17,7 @@ HOPS = (1, 2, 3, 4, 5)
 SIZES = (10, 100, 1_000, 10_000, 100_000)  # bytes
 TASKS = 2
 LOW_RATE = 200  # roots a second, to see the latency of an idle engine
-IN_FLIGHT_BYTES = 32 << 20  # of large values, of each spout task
+IN_FLIGHT_BYTES = 32 << 20  # large values in flight from each spout task
 WARM_UP_SECS, SECS, QUICK_SECS = 1.5, 2.0, 1.0
 
 
@@ -51,20 +51,20 @@ class BytesSpout(NumberingSpout):
 
 
 class Curves:
-    """The points of all curves, one after the other on one cluster."""
+    """Measures the points of all curves, one after the other on one cluster."""
 
     def __init__(self, cluster, secs, pending):
         self._cluster, self._secs, self._pending = cluster, secs, pending
 
     def rate(self, topology, conf=None):
-        """Roots a second at saturation."""
+        """Measure roots a second at saturation."""
         rig = SparkRig(self._cluster, topology, {"topology.max.spout.pending": self._pending, **(conf or {})})
         found = rig.saturated(WARM_UP_SECS, self._secs).rate
         rig.kill()
         return found
 
     def paced(self, make, rate):
-        """(roots a second, milliseconds at the median) of `make(rate, folder)`."""
+        """Measure (roots a second, milliseconds at the median) of `make(rate, folder)`."""
         with spark_rig.folder() as folder:
             rig = SparkRig(self._cluster, make(rate, folder))
             rig.activate()

@@ -12,7 +12,7 @@ from pystorm_spark import TopologyBuilder
 from pystorm_spark.spark.exchange.chain import make_chain
 
 BAR = 1.2  # times the bare chain
-EXCHANGES = 8  # in a chain
+EXCHANGES = 8  # exchanges in a chain
 WARM_UP_ROUNDS, ROUNDS, QUICK_ROUNDS = 5, 15, 4
 
 
@@ -60,7 +60,7 @@ def _topology():
 
 
 def _orders(last):
-    """Orders like those of the driver, after its own `last` one; an idle driver gives no more."""
+    """Yield orders like those of the driver, after its own `last` one; an idle driver gives no more."""
     return (replace(last, job=job) for job in itertools.count(last.job + 1))
 
 

@@ -52,7 +52,7 @@ def measure(quick=False):
 
 
 def _window(rig, secs):
-    """The moments between which latencies count."""
+    """Return the moments between which latencies count."""
     rig.activate()
     time.sleep(WARM_UP_SECS)
     began = time.monotonic()
@@ -83,7 +83,7 @@ def _result(method, found, jobs, environment):
 
 
 def two_stages(sc):
-    """Seconds that one job of two stages takes."""
+    """Measure the seconds of one job of two stages."""
     began = time.monotonic()
     pairs = sc.parallelize(range(CORES), CORES).map(lambda number: (number, number))
     pairs.partitionBy(CORES).mapPartitions(list).collect()

@@ -14,7 +14,7 @@ BYTEWAX, PYFLINK = "bytewax, 2 processes", "PyFlink, keyed state"
 BARS = {STORM_2: 0.8, STORM_1: None, RDD: 1, BYTEWAX: 2, STREAMING: 4, MULTILANG: 8, PYFLINK: None}
 LATENCIES = {"mean_ms": "mean", "p50_ms": "p50", "p99_ms": "p99"}
 SHARED = ".bench-venv"
-# {peer: where it lives, its program, its arguments}
+# {peer: its environment, its program, its arguments}
 PROGRAMS = {
     STORM_2: (Jars(), "storm_count", "2"),
     STORM_1: (Jars(), "storm_count", "1"),
@@ -53,7 +53,7 @@ def bar(name):
 
 
 def complete_latencies(rounds):
-    """(the table, the figures) of those that track what they emit."""
+    """Return (the table, the figures) of the peers that track their tuples."""
     found = {name: _latencies(name, rounds) for name, answer in rounds[0].items() if "mean_ms" in answer}
     rows = [
         [name, *(report.fine_millis(each[key]) if key in each else "" for key in LATENCIES)]
@@ -68,7 +68,7 @@ def _latencies(name, rounds):
 
 
 def started(stack, secs):
-    """({name: peer}, {name: why it is missing}); each has given its first answer, and ends with the stack."""
+    """Start peers: ({name: peer}, {name: why it is missing}); each has answered once, and ends with the stack."""
     found, missing = {}, {}
     for name, program in PROGRAMS.items():
         try:

@@ -63,7 +63,7 @@ def _recovery(folder, number):
 
 
 def _first_ack_since(folder, moment):
-    """The time of the first ack of a tuple that was emitted after `moment`."""
+    """Return the time of the first ack of a tuple that was emitted after `moment`."""
     deadline = time.monotonic() + PATIENCE_SECS
     while time.monotonic() < deadline:
         acked = [acked for emitted, acked in noted_acks(folder) if emitted > moment]

@@ -22,7 +22,7 @@ from pystorm_spark.spark.session.session import CONTEXT_SETTINGS, JVM_SETTINGS
 
 CORES = 2
 SLOTS = 2
-PATIENCE_SECS = 60.0  # for what is in flight to arrive
+PATIENCE_SECS = 60.0  # for tuples in flight to arrive
 CONF = {
     "topology.workers": SLOTS,
     "topology.max.spout.pending": 60_000,
@@ -34,12 +34,12 @@ CONF = {
 def session(cores=CORES, jvm=None):
     """A session on as many cores as the figures are for, in a JVM of its own.
 
-    It is like that of `SparkCluster(None)`, but for the settings of the JVM if there are others.
+    It is like that of `SparkCluster(None)`, except for the given settings of the JVM.
     """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # What the workers of Spark import.
+    # Modules that the workers of Spark import.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with folder() as private:
         settings = {
@@ -71,7 +71,7 @@ def _end_jvm():
 
 @contextmanager
 def folder():
-    """A folder for the files of components. Its path is short, because sockets are in it, too."""
+    """Make a folder for the files of components. Its path is short, because it also holds sockets."""
     made = tempfile.mkdtemp(prefix="bench-")
     try:
         yield made
@@ -87,7 +87,7 @@ def cluster(cores=CORES, jvm=None):
 
 @contextmanager
 def exchanges_noted():
-    """[(order, exchanges, seconds)] of the jobs that drivers run meanwhile, as the driver sees them."""
+    """Record [(order, exchanges, seconds)] of the jobs that drivers run meanwhile, as the driver sees them."""
     noted, run = [], Chains.run
 
     def run_and_note(chains, order, exchanges):
@@ -104,7 +104,7 @@ def exchanges_noted():
 
 
 def finished_stages(sc):
-    """The stages that Spark has finished and still remembers, the last one first, as its own status store has them."""
+    """Return the finished stages in Spark's status store, the last one first."""
     jvm = sc._jvm
     nothing = jvm.java.util.ArrayList()
     quantiles = sc._gateway.new_array(jvm.double, 0)
@@ -114,7 +114,7 @@ def finished_stages(sc):
 
 
 def completed_stages(sc):
-    """When these were completed, on the monotonic clock and in order."""
+    """Return when these stages were completed, on the monotonic clock and in order."""
     behind = time.time() - time.monotonic()
     return sorted(stage.completionTime().get().getTime() / 1000 - behind for stage in finished_stages(sc))
 
@@ -127,7 +127,7 @@ def environment_with_spark(spark, **packages):
 
 @dataclass(frozen=True)
 class Window:
-    """What the spouts saw acked in some seconds."""
+    """The roots that were acked in some seconds."""
 
     roots: int
     secs: float
@@ -163,7 +163,7 @@ class SparkRig:
         return Window(after - before, ended - began)
 
     def saturated(self, warm_up_secs, secs):
-        """Count when active for a while. Both times are longer where the roots that may be pending take longer.
+        """Count after a warm-up. Both times are longer if the roots of the pending limit take longer.
 
         A shorter time would be that of a burst: what is emitted at once, until the spouts must wait.
         """
@@ -184,7 +184,9 @@ class SparkRig:
         deadline = time.monotonic() + PATIENCE_SECS
         while (info := self.info()).pending:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} has {info.pending} roots pending for {PATIENCE_SECS:.0f} s at rest")
+                raise RuntimeError(
+                    f"{self.name} has {info.pending} roots pending {PATIENCE_SECS:.0f} s after its deactivation"
+                )
             time.sleep(0.02)
         return info
 
@@ -198,7 +200,7 @@ class SparkRig:
         info = self._cluster.topology_info(self.name)
         troubles = [error for component in info.components.values() for error in component.errors]
         if troubles or any(component.failed for component in info.components.values()):
-            raise RuntimeError(f"the figures of {self.name} mean nothing, for tuples have failed: {troubles[:1]}")
+            raise RuntimeError(f"the figures of {self.name} are invalid, because tuples have failed: {troubles[:1]}")
         return info
 
     def kill(self):

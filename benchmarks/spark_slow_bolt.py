@@ -16,7 +16,7 @@ BAR = 3  # times the fast branch alone, at p95
 FAST_TASKS = 2
 ROUNDS, WARM_UP_SECS, SECS, GRACE_SECS = 2, 2.0, 4.0, 3.5
 QUICK_ROUNDS, QUICK_SECS = 2, 3.0
-PLACES = {"in a slot of its own": 3, "in a slot with fast tasks": 2}  # {where the slow bolt is: slots in all}
+PLACES = {"in a slot of its own": 3, "in a slot with fast tasks": 2}  # {place of the slow bolt: number of slots}
 
 
 def method(rounds, secs):
@@ -56,7 +56,7 @@ def _compared(cluster, slots, rounds, secs):
 
 
 def _p95(cluster, slots, slow, secs):
-    """Milliseconds, of the fast branch."""
+    """Measure milliseconds of the fast branch."""
     with spark_rig.folder() as fast_folder, spark_rig.folder() as slow_folder:
         rig = SparkRig(cluster, _topology(slots, slow, fast_folder, slow_folder), {"topology.workers": slots})
         rig.activate()
@@ -64,7 +64,7 @@ def _p95(cluster, slots, slow, secs):
         began = time.monotonic()
         time.sleep(secs)
         ended = time.monotonic()
-        time.sleep(GRACE_SECS)  # a spout that was held up emits what was due
+        time.sleep(GRACE_SECS)  # a delayed spout emits the tuples that were due
         rig.drain()
         rig.kill()
         return 1000 * percentile(latencies(fast_folder, began, ended), 95)

@@ -9,7 +9,7 @@ from benchmarks.word_count import bolts
 from pystorm_spark import SparkCluster, TopologyBuilder
 
 TASKS = 2
-PENDING, QUICK_PENDING = 200_000, 1000  # roots of a task: more than are emitted between two commits
+PENDING, QUICK_PENDING = 200_000, 1000  # pending limit of a task: more roots than it emits between two commits
 ROUNDS, WARM_UP_SECS, SECS = 3, 2.0, 5.0
 QUICK_ROUNDS, QUICK_SECS = 2, 2.0
 

@@ -65,7 +65,7 @@ def measure(quick=False):
 
 
 def in_turn(plan, others):
-    """([{who: its answer} of each round], the environment); `others` are peers that are warm, {name: peer}."""
+    """Measure ([{name: answer} of each round], the environment); `others` are warm peers, {name: peer}."""
     with _engine(plan) as (spark, engine):
         asked = {
             ENGINE: engine,
@@ -81,14 +81,14 @@ def in_turn(plan, others):
 
 
 def heard(name, answer):
-    """Print who has answered, because some take a minute."""
+    """Print each answer as it comes, because some take a minute."""
     print(f"{name}: {_rate(answer):,.0f} words/s", file=sys.stderr, flush=True)
     return answer
 
 
 @contextmanager
 def _engine(plan):
-    """(Spark's session, what answers for the engine as a peer does); what was counted is checked at the end."""
+    """Yield (Spark's session, the engine as a peer); check the counts at the end."""
     with spark_rig.folder() as folder, spark_rig.cluster() as cluster:
         rig = SparkRig(cluster, topology(folder), {"topology.max.spout.pending": plan.pending})
 
@@ -102,7 +102,7 @@ def _engine(plan):
 
 
 def compared(rounds, bars):
-    """(the table, the figures) of the answers of some rounds; `bars` is {peer: bar of its ratio, or None}."""
+    """Return (the table, the figures) of the answers of some rounds; `bars` is {peer: bar of its ratio, or None}."""
     rates = {name: [_rate(each[name]) for each in rounds] for name in rounds[0]}
     ratios = {name: _ratios(rates[ENGINE], rates[name]) for name in bars if name in rates}
     spreads = {name: Spread.of(found) for name, found in rates.items()}
@@ -130,7 +130,7 @@ def _row(name, rate, ratio, bar):
 
 
 def check(rig, folder):
-    """Every word of every sentence acked has been counted, once."""
+    """Check that every word of every acked sentence was counted, once."""
     acked = rig.drain().components[meter.SPOUT].acked
     rig.kill()
     if counted(folder) != acked * WORDS:
@@ -138,7 +138,7 @@ def check(rig, folder):
 
 
 def rdd(sc, sentences):
-    """The answer of a plain RDD: a record for every word, one shuffle, and a dict to count in."""
+    """Measure a plain RDD: a record for every word, one shuffle, and a dict to count in."""
     began = time.monotonic()
     words = sc.parallelize(range(sentences), CORES).flatMap(_words)
     counts = words.partitionBy(CORES).mapPartitions(_count).collect()

@@ -113,7 +113,7 @@ def visits_noted(folder, spares_modules):
 
 
 class StampedSpout(PacedSpout):
-    """Notes when each tuple was emitted, too."""
+    """Also notes when each tuple was emitted."""
 
     def open(self, conf, context, collector):
         super().open(conf, context, collector)
@@ -145,9 +145,9 @@ class Notes:
         }
 
     def lives(self, since, until, completed):
-        """The seconds that each tuple which was due in that time has spent in each of `STAGES`.
+        """Return the seconds in each of `STAGES` of every tuple that was due in that time.
 
-        `completed` is when Spark's stages were, in order. Tuples whose tree did not leave its slot are left out.
+        `completed` holds the times of Spark's stages, in order. Tuples whose tree did not leave its slot are left out.
         """
         found = []
         for slot, pid in self._pids.items():
@@ -169,7 +169,7 @@ class Notes:
         return [due, emitted, *there, *back, acked]
 
     def _crossing(self, source, target, since, completed):
-        """When what was done by `since` in one slot was sealed, taken, written, read, and delivered to the other."""
+        """Return when the frame of a step at `since` was sealed, taken, written, read, and delivered to the other slot."""
         sealed = _first(self._slots[source]["sealed"], since)
         at = bisect_left(self._slots[source]["taken"], sealed, key=lambda taken: taken[2])
         if at == len(self._slots[source]["taken"]):
@@ -189,6 +189,6 @@ def _by_pid(read, kind):
 
 
 def _first(times, since):
-    """The first of `times`, which are in order, that is not before `since`."""
+    """Return the first of the ordered `times` that is not before `since`."""
     at = bisect_left(times, since)
     return times[at] if at < len(times) else float("inf")

@@ -10,7 +10,7 @@ from benchmarks.word_count import topology
 from pystorm_spark import LocalCluster
 
 ROUNDS, QUICK_ROUNDS = 5, 2
-SLICE_SECS = 2.0  # some commits
+SLICE_SECS = 2.0  # long enough for some commits
 COMMIT_MS = 1000
 PLAIN = "plain"
 BARS = {"at-least-once": 0.75, "exactly-once": 0.6}
@@ -46,7 +46,7 @@ def measure(quick=False):
 
 
 def compared(rates):
-    """(the table, the figures) of {state: words a second of each round}, of which one is of the plain word count."""
+    """Return (the table, the figures) of {state: words a second of each round}; one is the plain word count."""
     rows, figures = [], {}
     for label, found in rates.items():
         ratios = Spread.of([rate / plain for rate, plain in zip(found, rates[PLAIN], strict=True)])

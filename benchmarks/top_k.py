@@ -16,7 +16,7 @@ from pystorm_spark import Config, Fields, TickAwareBolt
 TICK_SECS = 0.1
 WINDOW = 5  # ticks
 TOP = 10
-TASKS = 2  # of the bolt that counts
+TASKS = 2  # tasks of the bolt `count`
 _rng = random.Random(0)
 # Some words are much more frequent than others, as in natural language.
 WORDS = _rng.choices(VOCABULARY, [1 / rank for rank in range(1, len(VOCABULARY) + 1)], k=50_000)
@@ -27,7 +27,7 @@ def word(number):
 
 
 def best(counts):
-    """The most frequent words; of those that are as frequent, the first by name."""
+    """Return the most frequent words; equally frequent ones in the order of their names."""
     return heapq.nsmallest(TOP, counts.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -53,9 +53,9 @@ class RollingCountBolt(workload.TellingBolt, TickAwareBolt):
     def prepare(self, conf, context, collector):
         super().prepare(conf, context, collector)
         self.task = context.this_task_id
-        self.window = deque([{}], maxlen=WINDOW)  # the oldest falls out by itself
+        self.window = deque([{}], maxlen=WINDOW)  # drops the oldest counter itself
         self.words, self.seen = set(), 0
-        self.ticks = []  # how many words had been seen, and the ranking told
+        self.ticks = []  # (words seen so far, the ranking then)
 
     def process(self, tup):
         word, counts = tup.values[0], self.window[-1]
@@ -84,7 +84,7 @@ class RollingCountBolt(workload.TellingBolt, TickAwareBolt):
 class RankBolt(workload.TellingBolt):
     def prepare(self, conf, context, collector):
         super().prepare(conf, context, collector)
-        self.rankings = {}  # {task of `count`: the last it has told}
+        self.rankings = {}  # {task of `count`: its last ranking}
         self.found = []  # (task, its tick, the top words of all then)
 
     def execute(self, tup):
@@ -100,11 +100,11 @@ def bolts(builder, folder):
 
 
 def check(emitted, folder):
-    """Whenever a tick came, the rankings told are those of the words before it."""
+    """Check that the ranking at each tick is that of the words before it."""
     counts = workload.told(folder, "RollingCountBolt")
     workload.expect("the words seen", sum(seen for _, _, seen, _ in counts), emitted)
     for _, words, _, ticks in counts:
-        mine = [each for each in map(word, range(emitted)) if each in words]  # a task sees its words in their order
+        mine = [each for each in map(word, range(emitted)) if each in words]  # the words of a task keep their order
         ends = [seen for seen, _ in ticks]
         begins = [0] * WINDOW + ends
         for (end, ranking), begin in zip(ticks, begins, strict=False):
@@ -114,7 +114,7 @@ def check(emitted, folder):
 
 
 def _check_ranks(heard, told):
-    """`rank` has received every tick in order, except perhaps the last ones before the end."""
+    """Check that `rank` has received every tick in order, except perhaps the last ones before the end."""
     rankings, ticks = {}, dict.fromkeys(told, 0)
     for task, tick, found in heard:
         workload.expect("the ticks of a task", tick, ticks[task])

@@ -7,7 +7,7 @@ from benchmarks.components import BasicCountBolt, BasicSplitBolt, CountBolt, Sen
 from benchmarks.reference_loop import SENTENCES, WORDS
 from pystorm_spark import Fields, TopologyBuilder
 
-BAR = 0.6  # of the reference loop, which anchors and acks by hand as rich bolts do
+BAR = 0.6  # of the rate of the reference loop, which anchors and acks by hand like rich bolts
 
 
 class TellingCountBolt(workload.TellingBolt):
@@ -30,7 +30,7 @@ def bolts(builder, split, count, tasks=1):
 
 
 def check(emitted, folder):
-    """Every word of every sentence is counted, once."""
+    """Check that every word of every sentence was counted, once."""
     (found,) = workload.told(folder, "TellingCountBolt")
     rounds, rest = divmod(emitted, len(SENTENCES))
     expected = Counter()

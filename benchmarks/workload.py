@@ -1,6 +1,6 @@
 """The figures of a workload on `LocalCluster`: rate and cost at saturation, latency at half load, peak of memory.
 
-A benchmark that is asked for them has a `WORKLOAD`.
+A benchmark with these figures has a `WORKLOAD`.
 """
 
 import functools
@@ -21,17 +21,17 @@ from benchmarks.spark_components import percentile
 from pystorm_spark import LocalCluster, Spout, TopologyBuilder
 
 ROUNDS = 3
-PATIENCE_SECS = 60.0  # for what is in flight to arrive
+PATIENCE_SECS = 60.0  # for tuples in flight to arrive
 COLUMNS = ["", "tuples/s", "p50", "p99", "CPU s/million", "peak RSS"]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A topology whose tasks tell what they have found.
+    """A topology whose tasks report their results.
 
-    The message ids of `spout(folder, limit)` are numbers from 0 on, `roots_in_call` of its `next_tuple`;
-    `bolts(builder, folder)` sets what listens to it; `check(emitted, folder)` holds what was told in `folder` against
-    a plain count.
+    The message ids of `spout(folder, limit)` are numbers from 0 on; its `next_tuple` emits `roots_in_call` roots.
+    `bolts(builder, folder)` adds the bolts; `check(emitted, folder)` compares the reports in `folder` with a plain
+    count.
     """
 
     spout: Callable
@@ -101,7 +101,7 @@ class PacedSpout(Spout):
 
 
 class TellingBolt(CollectingBolt):
-    """Tells at its end what it has `found`, under the name of its class."""
+    """Reports what it has `found` when it is cleaned up, under the name of its class."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -115,13 +115,13 @@ class TellingBolt(CollectingBolt):
 
 
 def tell(folder, name, answer):
-    """Keep what a task has found, for the check."""
+    """Write the result of a task, for the check."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}-", delete=False) as file:
         pickle.dump(answer, file)
 
 
 def told(folder, name):
-    """What all tasks have told under that name."""
+    """Return the reports of all tasks under that name."""
     return [pickle.loads(path.read_bytes()) for path in sorted(Path(folder).glob(f"{name}-*"))]
 
 
@@ -132,7 +132,7 @@ def expect(what, found, expected):
 
 @dataclass(frozen=True)
 class Load:
-    """What a topology has done between two moments: roots acked, and how long that took by both clocks."""
+    """The work of a topology between two moments: acked roots, seconds of wall-clock time and of CPU."""
 
     roots: int
     secs: float
@@ -140,7 +140,7 @@ class Load:
 
 
 def saturated(workload, plan, noting=False):
-    """(as many roots as it can, the peak of memory by then); `noting` with the spout that notes latencies."""
+    """Run at saturation; return (the load, the peak of memory). With `noting`, the spout also notes latencies."""
     with tempfile.TemporaryDirectory() as folder:
         with LocalCluster() as cluster:
             spout = workload.spout(folder, math.inf)
@@ -155,7 +155,7 @@ def saturated(workload, plan, noting=False):
 
 
 def paced(workload, rate, limit):
-    """The latency in seconds of each of `limit` roots at `rate` a second."""
+    """Measure the latency in seconds of each of `limit` roots at `rate` a second."""
     with tempfile.TemporaryDirectory() as folder:
         with LocalCluster() as cluster:
             spout = PacedSpout(workload.spout(folder, limit), workload.roots_in_call, rate, folder)
@@ -201,17 +201,17 @@ class _Run:
         info = self._cluster.topology_info("workload")
         troubles = [error for component in info.components.values() for error in component.errors]
         if troubles or any(component.failed for component in info.components.values()):
-            raise RuntimeError(f"the figures mean nothing, for tuples have failed: {troubles[:1]}")
+            raise RuntimeError(f"the figures are invalid, because tuples have failed: {troubles[:1]}")
         return info
 
 
 def answer(name):
-    """The command line of the workload `benchmarks.<name>`."""
+    """Run the command line of the workload `benchmarks.<name>`."""
     report.answer(functools.partial(measure, name))
 
 
 def measure(name, quick=False):
-    """The result of the workload `benchmarks.<name>`."""
+    """Measure the workload `benchmarks.<name>`."""
     plan = QUICK if quick else WHOLE
     rounds = [_alone(name, plan) for _ in range(ROUNDS)]
     figures = {key: Spread.of([each[key] for each in rounds]) for key in rounds[0]}
@@ -229,7 +229,7 @@ def measure(name, quick=False):
 
 
 def _alone(name, plan):
-    """The figures of one round, in a new process: its peak of memory is that of the workload."""
+    """Measure one round in a new process, whose peak of memory is that of the workload."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(_round, (name, plan))
 
@@ -252,7 +252,7 @@ def _round(name, plan):
 
 
 def _peak_rss():
-    """The peak of this process. `getrusage` would include that of the parent process."""
+    """Read the peak of memory of this process. `getrusage` would include that of the parent process."""
     status = Path("/proc/self/status")
     if not status.exists():
         raise OSError("the peak memory of a process is read from /proc, which this system does not have")

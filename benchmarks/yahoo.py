@@ -16,13 +16,13 @@ from pystorm_spark import Fields
 CAMPAIGNS, ADS_IN_CAMPAIGN, USERS, PAGES = 100, 10, 100, 100
 AD_TYPES = ("banner", "modal", "sponsored-search", "mail", "mobile")
 EVENT_TYPES = ("view", "click", "purchase")
-EVENTS = 20_000  # that differ in more than their time
-EVENTS_IN_MS = 10  # of event time
+EVENTS = 20_000  # events that differ in more than their time
+EVENTS_IN_MS = 10  # events per millisecond of event time
 WINDOW_MS = 10_000
-SKEW_MS, LATE_MS = 50, 60_000  # at most; one event in `ON_TIME` is that late
+SKEW_MS, LATE_MS = 50, 60_000  # at most; one event in `ON_TIME` is late
 ON_TIME = 100_000
 START_MS = 1_700_000_000_000
-TASKS = 2  # of the bolt that counts
+TASKS = 2  # tasks of the bolt `count`
 
 _rng = random.Random(0)
 
@@ -35,7 +35,7 @@ CAMPAIGN_OF = {ad: campaign for campaign in _ids(CAMPAIGNS) for ad in _ids(ADS_I
 
 
 def _drawn():
-    """What is before and after the time in the text of the events."""
+    """Make the texts before and after the time of each event."""
     users, pages, ads = _ids(USERS), _ids(PAGES), list(CAMPAIGN_OF)
     for _ in range(EVENTS):
         event = {
@@ -55,7 +55,7 @@ DRAWN = list(_drawn())
 
 
 def event(number):
-    """The text of an event; its time is a little before or after that of its neighbours, and seldom much before."""
+    """Make the text of an event. Its time is slightly out of order, and much too early in a few events."""
     time = START_MS + number // EVENTS_IN_MS + number * 7919 % (2 * SKEW_MS + 1) - SKEW_MS
     if number % ON_TIME == ON_TIME - 1:
         time -= number * 7919 % LATE_MS
@@ -128,7 +128,7 @@ def bolts(builder, folder):
 
 
 def check(emitted, folder):
-    """Every view is counted once, for its campaign and its window, by one task."""
+    """Check that every view is counted once, for its campaign and its window, by one task."""
     counts = workload.told(folder, "CampaignBolt")
     workload.expect("the tasks of a campaign", len(set().union(*counts)), sum(map(len, counts)))
     found = {seen: count for each in counts for seen, count in each.items()}

@@ -1,4 +1,4 @@
-"""Others that count the same words, each a program of its own, in environments apart from that of the engine.
+"""Peers: other engines that count the same words, each in a program and an environment of its own.
 
 A peer is asked by a line on its standard input, `{"secs": 5}`, and answers with a line `{"words": …, "secs": …}`: how
 many words it moved in about that time, once warm. One that tracks them adds its complete latency: `mean_ms`, `p50_ms`
@@ -112,7 +112,7 @@ def versions(python, packages):
 def serve(measure):
     """Answer questions with `measure(secs)` until there are no more."""
     output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # other output must not mix with the answers
+    os.dup2(2, 1)  # keeps other output apart from the answers
     for line in sys.stdin:
         output.write(json.dumps(measure(json.loads(line)["secs"])) + "\n")
         output.flush()

@@ -29,7 +29,7 @@ class Sentences(DynamicSource):
 
 
 class SentencesUntil(StatelessSourcePartition):
-    """Sentences for some seconds from the first on; tells at its end when that was, and how many there were."""
+    """Emits sentences for some seconds; reports at its end when it emitted the first one, and how many."""
 
     def __init__(self, secs):
         self.secs, self.began, self.number = secs, None, 0
@@ -53,7 +53,7 @@ class Tally(DynamicSink):
 
 
 class Tallied(StatelessSinkPartition):
-    """Tells at its end when the last count came, and how many there were."""
+    """Reports at its end when the last count came, and how many."""
 
     def __init__(self):
         self.last, self.number = 0.0, 0
@@ -71,7 +71,7 @@ def tell(what, when, number):
 
 
 def told(folder, what):
-    """(the moments, the sum of the numbers) that all processes told."""
+    """Return (the moments, the sum of the numbers) in the reports of all processes."""
     moments, numbers = zip(*(json.loads(path.read_text()) for path in Path(folder).glob(f"{what}-*")), strict=True)
     return moments, sum(numbers)
 

@@ -50,7 +50,7 @@ class Pump:
         self._process.stdin.flush()
 
     def _take(self, messages):
-        """Read until so many messages have come. They are counted, not decoded: the bolt is what is measured."""
+        """Read a number of messages. They are counted, not decoded, because only the bolt is measured."""
         while messages > 0:
             chunk = os.read(self._process.stdout.fileno(), 1 << 16)
             if not chunk:

@@ -27,7 +27,7 @@ FIRST_GUESS = 10_000  # words a second: a job has an end, and is made as long as
 
 
 class Count(MapFunction):
-    """Tells at its end how many words it has counted, and when it was warm and when the last one came."""
+    """Reports at its end its number of words, when it was warm, and when the last word came."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -66,7 +66,7 @@ def run(sentences, folder):
 
 
 class Jobs:
-    """One job for each question; what counts is from when both tasks are warm to the last word."""
+    """Runs one job for each question, and measures it from the moment both tasks are warm to the last word."""
 
     def __init__(self):
         self.rate = FIRST_GUESS

@@ -1,6 +1,6 @@
 """The word count in `storm/` on a `LocalCluster` of Java's Storm, all acked, with as many executors of each as asked.
 
-Every question is asked of a new JVM, for one at rest would still take a tenth of a core.
+Every question starts a new JVM, because an idle one would still take a tenth of a core.
 """
 
 import json

@@ -10,7 +10,7 @@ from benchmarks.peers import serve
 from benchmarks.reference_loop import SENTENCES, WORDS
 from benchmarks.spark_rig import CORES, folder, session
 
-BATCH = 50_000  # sentences: some seconds of work, for a call for each word is what costs
+BATCH = 50_000  # sentences: some seconds of work, mostly a call for each word
 WARM_UP_BATCHES = 1
 
 
@@ -40,7 +40,7 @@ def counts(spark):
 
 
 class Batches:
-    """The moments at which batches ended."""
+    """Records the moments at which batches ended."""
 
     def __init__(self, query):
         self._query = query
@@ -53,7 +53,7 @@ class Batches:
                 self.ended.append(time.monotonic())
             if self._query.exception() is not None:
                 raise self._query.exception()
-            time.sleep(0.05)  # asking takes time of what is measured; a batch lasts seconds
+            time.sleep(0.05)  # asking costs time of the measured query; a batch lasts seconds
 
 
 def measure(spark, secs):
@@ -71,7 +71,7 @@ def measure(spark, secs):
 
 def main():
     with session() as spark:
-        spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch complains at length
+        spark.sparkContext.setLogLevel("OFF")  # a query that is stopped in the middle of a batch logs a long error
         spark.conf.set("spark.sql.shuffle.partitions", CORES)
         spark.conf.set("spark.sql.adaptive.enabled", "false")
         serve(lambda secs: measure(spark, secs))

@@ -62,7 +62,7 @@ def mount_disk(at: Path) -> bool:
 
 
 class Ending:
-    """Handles Ctrl-C and SIGTERM: the first one ends the faults, the second one everything, further ones are ignored."""
+    """Handles Ctrl-C and SIGTERM: the first ends the faults, the second everything, further ones are ignored."""
 
     def __init__(self, torture: Torture) -> None:
         self._torture = torture

@@ -23,7 +23,7 @@ def clear(folder: Path, driver: Supervisor) -> list[str]:
 
 
 def survivors(folder: Path) -> dict[str, list[str]]:
-    """Return {folder of a topology: its sockets of slots with their states}: live slots remove a dead driver's files."""
+    """Return {folder of a topology: its slots' sockets with their states}: live slots remove a dead driver's files."""
     found: dict[str, list[str]] = {}
     for place in folder.glob("t[0-9]*/pystorm-*/pystorm-*"):
         sockets = [path.name for path in place.glob("slot-*")]
