@@ -62,7 +62,7 @@ def _chain(*bolts, spout=None, tasks=1, grouping=_shuffled):
 
 
 def _costs(topologies):
-    """{label: nanoseconds a root, one for each round, as they would be at the median speed of the reference}"""
+    """Return {label: nanoseconds per root in each round}, scaled to the median speed of the reference."""
     yardstick, references, found = meter.id_yardstick(), [], {label: [] for label in topologies}
     with LocalCluster() as cluster:
         rigs = {label: Rig(cluster, topology, conf) for label, (topology, _, conf) in topologies.items()}

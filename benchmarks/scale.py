@@ -1,7 +1,7 @@
-"""A model of exchanges on Spark: what one takes with any number of slots, by what it takes here with a few.
+"""A model of exchanges on Spark: predicts their duration with any number of slots from measurements with a few.
 
-The driver's work is done one piece after the other, wherever the slots are. A slot on a cluster has a core of its own,
-which it shares with the Spark task that visits it. Seconds everywhere.
+The driver does its work in sequence, wherever the slots are. A slot on a cluster has a core of its own, which it shares
+with the Spark task that visits it. All times are in seconds.
 """
 
 import math
@@ -25,7 +25,7 @@ class Line:
 
     @classmethod
     def through(cls, points):
-        """The line that is nearest to `points`, {x: y}, by shares of y: small figures count as much as large ones."""
+        """Fit a line to `points`, {x: y}, by relative distances, so that small figures count as much as large ones."""
         weights = {x: 1 / y**2 for x, y in points.items()}
         whole = sum(weights.values())
         mean_x = sum(w * x for x, w in weights.items()) / whole
@@ -39,19 +39,19 @@ class Line:
 
 
 def latency(exchange, hops):
-    """From emit to ack at low load, where each hop goes to another slot and an exchange takes as long.
+    """Predict the latency at low load, if each hop goes to another slot and an exchange takes `exchange`.
 
     The last stage of a chain brings frames and takes none: what is sealed then waits for the next chain.
     """
     in_chain = _exchanges_in_chain(exchange)
     until_taken = (in_chain + 3) / (2 * (in_chain + 1))
-    weights = [2, *[1] * (in_chain - 1)]  # of being taken by the first, the second, …
+    weights = [2, *[1] * (in_chain - 1)]  # likelihood that the first, the second, … exchange takes a frame
     crossing = sum(weight * _crossing(number, in_chain, hops + 1) for number, weight in enumerate(weights))
     return (until_taken + crossing / (in_chain + 1)) * exchange
 
 
 def _exchanges_in_chain(exchange):
-    """The number of exchanges in a chain that the driver chooses under load."""
+    """Return the number of exchanges in a chain that the driver chooses under load."""
     found = FEWEST_EXCHANGES
     while found < MOST_EXCHANGES and (found + 1) * exchange < COMMIT_SECS / 2:
         found *= 2
@@ -59,7 +59,7 @@ def _exchanges_in_chain(exchange):
 
 
 def _crossing(number, in_chain, crossings):
-    """Exchanges that it takes from slot to slot to slot, beginning with that `number` of a chain."""
+    """Return the number of exchanges for some crossings, if the first one is `number` in its chain."""
     spent = 0
     for _ in range(crossings):
         if number == in_chain:
@@ -74,31 +74,31 @@ class Model:
 
     driver: Line  # CPU of the driver for an exchange, by slots
     task: Line  # CPU of one Spark task, by slots: it reads a block of each
-    wall: Line  # what an exchange takes here, by the CPU that it takes
+    wall: Line  # duration of an exchange on this machine, by its CPU
     tuple_secs: float  # CPU of a slot for one tuple that crosses, in full frames
     frame_secs: float  # the same for one frame, to seal it and to take it in
-    beat_secs: float  # CPU of the driver for one message of a slot and one to it
-    order_bytes: Line  # of what a Spark task is told, by slots
-    manifest_bytes: Line  # of a commit, by slots
+    beat_secs: float  # CPU of the driver for one message from a slot and one to it
+    order_bytes: Line  # bytes of the orders of a Spark task, by slots
+    manifest_bytes: Line  # bytes of a commit, by slots
 
     def here(self, slots):
-        """What an exchange takes on one machine, whose cores all share."""
+        """Predict an exchange on one machine, whose cores all processes share."""
         return self.wall.at(self.driver.at(slots) + slots * self.task.at(slots))
 
     def exchange(self, slots):
-        """The time on a cluster: the driver's part, then all tasks in parallel, then time without CPU use."""
+        """Predict an exchange on a cluster: the driver's part, all tasks in parallel, then time without CPU use."""
         return max(0.0, self.wall.fixed) + self.driver.at(slots) + self.task.at(slots)
 
     def latency(self, slots, hops):
-        """From emit to ack at low load, where each hop goes to another slot."""
+        """Predict the latency at low load, if each hop goes to another slot."""
         return latency(self.exchange(slots), hops)
 
     def interval(self, slots):
-        """Between two exchanges at full load."""
+        """Predict the time between two exchanges at full load."""
         return max(HOLD_SECS, self.exchange(slots))
 
     def slot_rate(self, slots):
-        """Tuples a second of one slot at full load, where any tuple may go to any slot."""
+        """Predict tuples a second of one slot at full load, if any tuple may go to any slot."""
         spared = 1 - min(1.0, self.task.at(slots) / self.interval(slots))
         return spared * self.tuples_in_turn(slots) / TURN_SECS
 
@@ -111,11 +111,11 @@ class Model:
         return max(1.0, self.tuples_in_turn(slots) / slots)
 
     def control_share(self, slots):
-        """Of a core, for beats and leases."""
+        """Predict the driver's share of a core for beats and leases."""
         return self.beat_secs * slots / LEASE_INTERVAL_SECS
 
     def breaking(self):
-        """{limit: the number of slots at which it is reached}, in ascending order."""
+        """Return {limit: the number of slots at which it is reached}, in ascending order."""
         found = {
             "the driver schedules for longer than the exchange interval": self._first(
                 lambda slots: self.driver.at(slots) > HOLD_SECS
@@ -134,7 +134,7 @@ class Model:
 
     @staticmethod
     def _first(is_so, most=1_000_000):
-        """The smallest number of slots for which `is_so` is true; it must be true for all larger ones."""
+        """Find the smallest number of slots for which `is_so` is true; it must be true for all larger ones."""
         low, high = 0, 1
         while not is_so(high):
             low, high = high, 2 * high

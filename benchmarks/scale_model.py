@@ -29,7 +29,7 @@ from pystorm_spark.spark.slot.exchanges import HOLD_SECS
 from pystorm_spark.topology.durable import TaskKey
 
 FITTED, CHECKED, READ_OUT = (1, 2, 4, 8), (16, 32), (100, 1000)
-RATE = 100  # roots a second over all slots: enough that each slot has something for each other one
+RATE = 100  # roots a second over all slots: enough that each slot has frames for every other one
 EXCHANGES, ROUNDS, QUICK_ROUNDS = 4, 12, 3
 SECS, QUICK_SECS = 10.0, 4.0
 RATE_SECS, QUICK_RATE_SECS = 3.0, 1.0
@@ -66,7 +66,7 @@ class Point:
         self._run = cluster._running[self._rig.name].run
 
     def loaded(self, secs):
-        """What an exchange takes when all slots have something for all others, and the latency."""
+        """Measure an exchange while all slots have frames for all others, and the latency."""
         with exchanges_noted() as noted:
             before, began = Cpu.of(self._spark), time.monotonic()
             while time.monotonic() < began + secs or len(noted) < 2:
@@ -77,10 +77,10 @@ class Point:
         return _median(walls, [cost], sum(exchanges + 1 for _, exchanges, _ in jobs)), percentile(acks, 50)
 
     def empty(self, rounds):
-        """The same in empty chains, with an idle topology."""
+        """Measure an exchange in empty chains, with an idle topology."""
         self._rig.drain()
         jobs = -1
-        while self._run.is_moving() or self._run.jobs != jobs:  # the driver's last chain comes to its end
+        while self._run.is_moving() or self._run.jobs != jobs:  # the driver's last chain ends
             jobs = self._run.jobs
             time.sleep(0.5)
         walls, costs = [], []
@@ -98,7 +98,7 @@ class Point:
         return self._run.driver.exchanging.next_order()
 
     def recovery(self):
-        """Seconds from the death of a slot to the first ack of what was emitted after it."""
+        """Measure the seconds from the death of a slot to the first ack of a tuple that was emitted after it."""
         self._rig.activate()
         self._first_ack_since(time.monotonic())
         killed = time.monotonic()
@@ -178,17 +178,17 @@ def _fitted(found, rates, beat_secs):
         manifest_bytes=Line.through({slots: _manifest_bytes(slots) for slots in (*FITTED, *READ_OUT)}),
     )
     if min(model.driver.slope, model.task.slope) < 0:
-        raise RuntimeError(f"costs that fall with more slots say that the machine had something else to do: {model}")
+        raise RuntimeError(f"costs fall with more slots, so other processes used the machine: {model}")
     return replace(model, tuple_secs=statistics.median(_tuple_secs(model, *each) for each in rates.items()))
 
 
 def _cpu(point):
-    """Of an exchange. In chains that are empty the driver does nothing else, in the others it has batches to turn."""
+    """CPU of an exchange. The driver's comes from empty chains, because in others it also runs batches."""
     return point["empty"]["driver"] + point.get("loaded", point["empty"])["tasks"]
 
 
 def _tuple_secs(model, slots, rate):
-    """What is left of all cores after exchanges goes into tuples, of all slots together."""
+    """CPU of a slot for one tuple: tuples take all the CPU that exchanges leave."""
     left = CORES if slots > 1 else 1  # one slot has one thread
     taken = (model.driver.at(slots) + slots * model.task.at(slots)) / max(HOLD_SECS, model.here(slots))
     return max(0.1, left - (taken if slots > 1 else 0)) / rate
@@ -225,7 +225,7 @@ def _manifest_bytes(slots):
 
 
 def _beat_secs(cluster, secs=4.0):
-    """CPU of the driver's Python for a beat and a lease of one slot, with all at rest."""
+    """CPU of the driver's Python for a beat and a lease of one slot, while all are idle."""
     slots = FITTED[-1]
     with spark_rig.folder() as folder:
         rig = SparkRig(cluster, _topology(slots, folder), {"topology.workers": slots})

@@ -169,7 +169,7 @@ class Notes:
         return [due, emitted, *there, *back, acked]
 
     def _crossing(self, source, target, since, completed):
-        """Return when the frame of a step at `since` was sealed, taken, written, read, and delivered to the other slot."""
+        """Return when the first frame sealed after `since` was sealed, taken, written, read, and delivered."""
         sealed = _first(self._slots[source]["sealed"], since)
         at = bisect_left(self._slots[source]["taken"], sealed, key=lambda taken: taken[2])
         if at == len(self._slots[source]["taken"]):
