@@ -347,7 +347,7 @@ def test_an_ack_before_an_exception_stands(cluster):
     assert error.exception == "ValueError: after the ack"
 
 
-def test_an_exception_fails_the_tuple_and_what_it_emitted_runs_on(cluster):
+def test_an_exception_fails_the_tuple_and_its_emitted_tuples_go_on(cluster):
     def execute(bolt, tup):
         bolt.collector.emit(tup.values, anchors=tup)
         raise ValueError("after the emit")

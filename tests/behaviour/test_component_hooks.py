@@ -38,7 +38,7 @@ def hands_over(component, count, **emitting):
     thread.join()
 
 
-def test_what_a_thread_hands_over_is_called_in_the_tasks_thread_in_order(cluster):
+def test_calls_that_a_thread_hands_over_run_in_the_tasks_thread_in_order(cluster):
     run(cluster, chain(Starts(lambda spout: hands_over(spout, 100)), Sink()))
     advance(cluster, 0.5)
 
@@ -64,7 +64,7 @@ def test_a_bolt_hands_over_emits_and_acks_at_once(cluster):
     assert sorted(noted("b")) == [[0], [1], [2], [3], [4]]
 
 
-def test_what_a_hand_over_raises_is_reported(cluster):
+def test_an_exception_in_a_handed_over_call_is_reported(cluster):
     run(cluster, chain(numbers(1), Does(lambda bolt, tup: (bolt.collector.run(lambda _: 1 / 0), acks(bolt, tup)))))
     advance(cluster, 0.5)
 
@@ -98,7 +98,7 @@ class IdlingSpout(Rows):
             note("idle", "spout")
 
 
-def test_a_bolt_that_has_nothing_to_do_is_told(cluster):
+def test_an_idle_bolt_is_notified(cluster):
     run(cluster, chain(numbers(3), Idles()))
     advance(cluster, 0.5)
 
@@ -106,7 +106,7 @@ def test_a_bolt_that_has_nothing_to_do_is_told(cluster):
     assert sorted(call for call in noted("calls") if call != "idle") == [0, 1, 2]
 
 
-def test_a_spout_that_has_nothing_to_do_is_told(cluster):
+def test_an_idle_spout_is_notified(cluster):
     run(cluster, chain(IdlingSpout([[7]]), Sink()))
     advance(cluster, 0.5)
 
@@ -137,7 +137,7 @@ def raises(bolt, tup):
 
 
 @pytest.mark.parametrize(("deed", "reason"), [(fails, "failed"), (raises, "ValueError: a bad word")])
-def test_a_spout_is_told_why_a_message_has_failed(cluster, deed, reason):
+def test_a_spout_gets_the_reason_of_a_failure(cluster, deed, reason):
     run(cluster, chain(TellsWhy([[1]]), Does(deed)))
     advance(cluster, 0.2)
 
@@ -145,14 +145,14 @@ def test_a_spout_is_told_why_a_message_has_failed(cluster, deed, reason):
     assert noted("failed") == []
 
 
-def test_a_spout_is_told_of_a_timeout(cluster):
+def test_a_spout_gets_the_reason_of_a_timeout(cluster):
     run(cluster, chain(TellsWhy([[1]]), Does(holds)), {"topology.message.timeout.secs": 1})
     advance(cluster, 3)
 
     assert noted("reasons") == ["timeout"]
 
 
-def test_a_spout_is_told_of_a_recovery(cluster):
+def test_a_spout_gets_the_reason_of_a_recovery(cluster):
     once = {**EXACTLY_ONCE, "topology.message.timeout.secs": 10}
     builder = TopologyBuilder()
     builder.set_spout("spout", TellsWhy([["held"], ["bad"]]))
@@ -175,7 +175,7 @@ class FailsBad(StatefulBolt):
 
 
 @pytest.mark.parametrize("how", ["stable", "java"])
-def test_task_for_is_what_fields_grouping_chooses(cluster, how):
+def test_task_for_is_the_task_that_fields_grouping_chooses(cluster, how):
     def tells_targets(spout):
         for word in ("storm", "spark", "heron"):
             note("chosen", [word, spout.context.task_for("a", [word])])
@@ -366,7 +366,7 @@ class EmitsAtCommit(Hears):
 
 
 @pytest.mark.parametrize("conf", [SOON, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
-def test_what_is_emitted_when_a_commit_is_made_belongs_to_the_next_one(cluster, conf):
+def test_emits_during_a_commit_belong_to_the_next_one(cluster, conf):
     run(cluster, chain(numbers(1), EmitsAtCommit(), Hears()), conf)
     advance(cluster, 1.5)
 

@@ -66,7 +66,7 @@ def test_spouts_and_basic_bolts_write_letters_too(kept, checkpoint):
     assert noted("acked") == [1]
 
 
-def test_what_is_no_json_is_kept_as_text(kept, checkpoint):
+def test_values_that_json_lacks_are_kept_as_text(kept, checkpoint):
     def writes(bolt, tup):
         bolt.collector.dead_letter({"value": {1, 2}, "key": b"k", "nested": [{"number": float("nan")}]})
         acks(bolt, tup)

@@ -57,7 +57,7 @@ def topology(first, second):
 
 
 @pytest.mark.parametrize("first", [Totals, StatefulTotals])
-def test_each_component_hears_of_the_end_when_all_before_it_is_settled(spark, first):
+def test_each_component_gets_the_end_once_all_earlier_ones_are_settled(spark, first):
     words = ["storm", "spark", "storm", "heron"] * 50
     df = spark.createDataFrame([(word,) for word in words], "word string")
 
@@ -67,7 +67,7 @@ def test_each_component_hears_of_the_end_when_all_before_it_is_settled(spark, fi
     assert result["all"].count() == 3
 
 
-def test_what_the_end_of_the_input_raises_ends_the_run(spark):
+def test_an_exception_at_the_end_of_the_input_ends_the_run(spark):
     df = spark.createDataFrame([("storm",)], "word string")
 
     with pytest.raises(StormError, match=r"input_ended of 'partial' .* raised ValueError: too early"):

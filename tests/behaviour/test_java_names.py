@@ -162,7 +162,7 @@ def test_super_is_reached_under_either_name(base, called):
     assert noted("calls") == ["override", f"{'python' if base is PythonBase else 'java'} base"]
 
 
-def test_a_class_that_overrides_nothing_keeps_what_it_inherits():
+def test_a_class_without_overrides_keeps_inherited_methods():
     class Middle(PythonBase):
         def nextTuple(self):
             note("calls", "middle")

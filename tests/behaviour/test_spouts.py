@@ -397,7 +397,7 @@ def test_time_goes_on_while_a_spout_always_emits(cluster):
     assert noted("ticks") == [1, 1, 1]
 
 
-def test_a_lambda_spout_emits_what_its_function_returns_untracked(cluster):
+def test_a_lambda_spout_emits_the_results_of_its_function_untracked(cluster):
     values = iter([1, None, 0, ""])
     pulled = list(values)
 

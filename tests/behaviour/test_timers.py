@@ -147,7 +147,7 @@ def test_a_timer_cancels_itself(cluster):
     assert noted("fired") == [1, 1]
 
 
-def test_what_a_timer_raises_is_reported_and_it_fires_again(cluster):
+def test_an_exception_in_a_timer_is_reported_and_it_fires_again(cluster):
     def raises(bolt):
         bolt.context.call_every(0.2, lambda: note("fired", 1) or {}["missing"])
 

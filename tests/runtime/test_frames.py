@@ -80,7 +80,7 @@ def test_a_frame_is_taken_once(outbox):
     assert taken(outbox) == []
 
 
-def test_a_buffer_is_filled_anew_after_it_was_sealed(outbox):
+def test_a_sealed_buffer_can_be_filled_again(outbox):
     buffer = TupleBuffer(4, 2, "default")
     for word in "ab":
         send(outbox, buffer, word, tree=branch_of(outbox, root_id=7))

@@ -60,7 +60,7 @@ def test_the_order_of_declaration_does_not_matter():
     assert plan_of(builder).tasks == {"__acker": [1], "a": [2], "b": [3], "c": [4]}
 
 
-def test_there_is_one_acker_for_each_slot_unless_told():
+def test_there_is_one_acker_for_each_slot_by_default():
     builder, _ = word_count()
     assert plan_of(builder, slots=3).tasks["__acker"] == [1, 2, 3]
 

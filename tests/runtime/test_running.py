@@ -61,7 +61,7 @@ def bolt_runs_last(mesh, spout, label):
 
 
 @pytest.mark.parametrize("what", ["ack", "fail"])
-def test_a_spout_is_running_while_it_is_told_what_became_of_its_tuples(what):
+def test_a_spout_is_running_during_ack_and_fail(what):
     mesh, spout, itself = watched()
     bolt_runs_last(mesh, spout, what)
 

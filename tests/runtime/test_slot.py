@@ -172,7 +172,7 @@ def test_each_tree_of_one_message_id_has_its_own_outcome():
     assert told(mesh) == [("fail", "id"), ("ack", "id")]
 
 
-def test_a_tracked_tuple_that_nobody_receives_is_acked():
+def test_a_tracked_tuple_without_a_receiver_is_acked():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh)
     assert told(mesh) == [("ack", "id")]
@@ -327,7 +327,7 @@ def test_reading_the_ids_of_a_failed_tree_leaves_nothing_behind():
     assert not mesh.leftovers()
 
 
-def test_an_ack_that_comes_after_the_timeout_is_ignored_and_the_replay_is_not_harmed():
+def test_an_ack_after_the_timeout_is_ignored_and_does_not_affect_the_replay():
     mesh = web_mesh(slots=2)
     emit_to_bolts(mesh, 1, label="first")
     mesh.advance(TIMEOUT_SECS)
@@ -354,7 +354,7 @@ def test_a_fail_after_the_timeout_does_not_fail_the_root_twice():
 
 
 @given(st.integers(0, 3 * TIMEOUT_SECS), st.integers(0, 1))
-def test_a_tuple_that_nobody_acks_fails_between_one_and_two_timeouts(emitted_at, at):
+def test_an_unacked_tuple_fails_between_one_and_two_timeouts(emitted_at, at):
     mesh = web_mesh(slots=2)
     mesh.advance(0.5)
     for _ in range(emitted_at):

@@ -37,7 +37,7 @@ def fed(*words):
 
 
 @pytest.mark.parametrize("version", [None, "2", 1.5, True])
-def test_a_state_version_that_is_no_integer_is_refused(version):
+def test_a_state_version_that_is_not_an_integer_is_refused(version):
     bolt = Count(Source())
     bolt.state_version = version
     with pytest.raises(InvalidTopologyError, match=f"state_version of Count must be an integer, got {version!r}"):
@@ -78,7 +78,7 @@ def test_the_bolt_is_called_before_and_after_a_commit(cluster):
     ]
 
 
-def test_what_is_put_in_pre_prepare_belongs_to_the_commit(cluster):
+def test_values_put_in_pre_prepare_belong_to_the_commit(cluster):
     class Stamps(Count):
         def pre_prepare(self, txid):
             self.state.put("txid", txid)

@@ -102,7 +102,7 @@ def line(*bolts, rows=((1,), (2,), (3,))):
 # Captured tuples
 
 
-def test_the_result_holds_what_every_component_emitted_spouts_included(cluster):
+def test_the_result_holds_the_emits_of_every_component_spouts_included(cluster):
     result = complete_topology(cluster, word_count(), {"sentences": [Values("a b"), ["a"]]})
     assert result == {
         "sentences": {"default": [["a b"], ["a"]], "errors": []},

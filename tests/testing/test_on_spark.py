@@ -65,7 +65,7 @@ def test_complete_topology_raises_the_error_of_a_refused_emit(cluster):
     assert cluster.list_topologies() == []
 
 
-def test_crash_on_kills_the_slot_whose_spout_then_begins_again(cluster, tmp_path):
+def test_crash_on_kills_the_slot_and_its_spout_starts_again(cluster, tmp_path):
     marker = tmp_path / "crashed"
 
     def once(tup):

@@ -365,7 +365,7 @@ class TestLambdaSpout:
         return collector.emitted
 
     @pytest.mark.parametrize("value", ["a", 0, "", False, [1, 2]])
-    def test_what_the_function_returns_is_emitted_untracked(self, value):
+    def test_the_result_of_the_function_is_emitted_untracked(self, value):
         [emitted] = self.polled(lambda: value)
         assert (emitted.values, emitted.message_id, emitted.stream) == ([value], None, "default")
 

@@ -303,7 +303,7 @@ class TestValidate:
             ("drpc.port", 70000, "an int from 0 to 65535"),
         ],
     )
-    def test_wrong_values_are_refused_with_key_value_and_what_is_right(self, key, value, expected):
+    def test_wrong_values_are_refused_with_key_value_and_valid_values(self, key, value, expected):
         message = refusal({key: value})
         assert key in message
         assert repr(value)[:10] in message

@@ -22,7 +22,7 @@ def example():
 
 
 class TestAccess:
-    def test_values_are_what_was_emitted(self):
+    def test_values_are_the_emitted_ones(self):
         assert example().values == ["storm", 3, 0.5, True, b"\x00", None]
 
     @pytest.mark.parametrize(("index", "field"), list(enumerate(FIELDS)))

@@ -68,7 +68,7 @@ def test_a_row_that_is_twice_in_a_batch_is_doubled():
     assert check_results(WRITTEN, [*results(), (1, 17, 17, 1)]).counts()["doubled"] == 1
 
 
-def test_a_row_that_nobody_has_written_is_doubled():
+def test_a_row_that_was_never_written_is_doubled():
     row = (9, WRITTEN, WRITTEN % exact.KEYS, 9)
     assert check_results(WRITTEN, [*results(), row]).counts() == {**NOTHING, "doubled": 1}
 
@@ -103,7 +103,7 @@ def test_a_key_without_a_state_has_lost_its_rows():
     assert found.counts() == {**NOTHING, "lost": 3, "counted_twice": 1}
 
 
-def test_a_key_that_nobody_has_written_is_found():
+def test_a_key_that_was_never_written_is_found():
     made_up = {"count": 1, "seen": [[0, 0]], "again": []}
     assert check_state(WRITTEN, {**state(), 1000: made_up}).counts()["counted_twice"] == 1
 

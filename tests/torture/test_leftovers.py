@@ -21,7 +21,7 @@ def test_a_clean_system_has_no_leftovers(driver, tmp_path):
     assert leftovers.clear(tmp_path, driver) == []
 
 
-def test_a_folder_that_stays_is_found_with_what_is_in_it(driver, tmp_path):
+def test_a_remaining_folder_is_found_with_its_content(driver, tmp_path):
     (tmp_path / "t1" / "pystorm-abc").mkdir(parents=True)
     (tmp_path / "t1" / "pystorm-abc" / "control").touch()
     assert leftovers.clear(tmp_path, driver) == ["t1/pystorm-abc with ['control']"]

@@ -228,7 +228,7 @@ def test_a_driver_that_takes_over_removes_the_files_of_earlier_locks(folder):
     assert folder.files == {}
 
 
-def test_a_holder_whose_lock_was_not_removed_yet_has_lost_it_all_the_same(folder, held, monkeypatch):
+def test_a_holder_whose_lock_was_taken_but_not_yet_removed_has_lost_it(folder, held, monkeypatch):
     folder.change(home="elsewhere")
     monkeypatch.setattr(folder, "remove", lambda name: None)
     taken = take(folder)

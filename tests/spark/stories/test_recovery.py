@@ -84,7 +84,7 @@ def test_a_slot_that_hangs_is_killed_and_replaced(cluster, journal, tmp_path, ca
     assert "has not returned" in caplog.text
 
 
-def test_a_stopped_slot_is_replaced_and_does_no_harm_when_it_wakes(cluster, journal):
+def test_a_stopped_slot_is_replaced_and_changes_nothing_when_it_wakes(cluster, journal):
     before = slot_processes()
     conf = {"topology.workers": 2, "topology.execute.timeout.secs": 2}
     cluster.submit_topology("stopped", conf, dying(400, journal, DiesOnce(-1, "/nonexistent")))
