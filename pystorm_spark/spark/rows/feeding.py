@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from pystorm_spark.errors import StormError
-from pystorm_spark.runtime.codec.arrow_rows import BYTES, TEXT, row_count
+from pystorm_spark.runtime.codec.arrow_rows import BYTES, STRING_KIND, row_count
 from pystorm_spark.runtime.codec.codec import ValueCodec
 from pystorm_spark.spark.driver.link import SlotLink
 from pystorm_spark.spark.driver.slots import Slots
@@ -121,7 +121,7 @@ class Rows:
         self._rdd = row_batches(df, self.chunk_rows) if self.kinds else df.rdd.map(tuple)
 
     def _peek(self) -> int:
-        if not {TEXT, BYTES}.intersection(self.kinds):
+        if not {STRING_KIND, BYTES}.intersection(self.kinds):
             return FIRST_CHUNK_ROWS  # rows are small, or LARGEST_CHUNK_BYTES limits the chunks
         with spark_errors_ignored():  # the job that reads all rows will report the error
             return max(1, min(FIRST_CHUNK_ROWS, LARGEST_CHUNK_BYTES // max(1, first_row_bytes(self._df))))

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from pystorm_spark.runtime.codec.arrow_rows import BITS, BYTES, TEXT
+from pystorm_spark.runtime.codec.arrow_rows import BITS, BYTES, STRING_KIND
 
 KINDS: dict[type[DataType], str] = {
     BinaryType: BYTES,
@@ -33,7 +33,7 @@ KINDS: dict[type[DataType], str] = {
     IntegerType: "i",
     LongType: "q",
     ShortType: "h",
-    StringType: TEXT,
+    StringType: STRING_KIND,
 }
 SIZE_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BYTES_KEY = "spark.sql.execution.pyspark.binaryAsBytes"  # if false, binary values are bytearrays
