@@ -61,7 +61,9 @@ class _FunctionAggregator(CombinerAggregator[Any, Any]):
     def __init__(self, initial: Any, apply: Any, merge: Any, inverse: Any) -> None:
         for name, function in (("apply", apply), ("merge", merge)):
             if not callable(function):
-                raise InvalidTopologyError(f"{name} of an aggregator must be a function of two values, got {function!r}")
+                raise InvalidTopologyError(
+                    f"{name} of an aggregator must be a function of two values, got {function!r}"
+                )
         if inverse is not None and not callable(inverse):
             raise InvalidTopologyError(f"inverse of an aggregator must be a function or None, got {inverse!r}")
         self._initial = initial

@@ -11,8 +11,8 @@ pane; only panes enter and leave a window.
   cannot: the addition goes into a `Treap`, whose root has the accumulator of all additions that are still in the
   window. That takes about log2(additions) merges.
 
-Functions of an aggregator may change their first argument in place, and keep what the second one refers to. So each gets
-accumulators that nothing else refers to: its own, or copies. Numbers, text and tuples of them are not copied.
+Functions of an aggregator may change their first argument in place, and keep what the second one refers to. So each
+gets accumulators that nothing else refers to: its own, or copies. Numbers, text and tuples of them are not copied.
 """
 
 from __future__ import annotations

@@ -1,0 +1,141 @@
+"""CountSlides: windows that fire at every n-th tuple."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterator, Mapping
+from heapq import heappop, heappush
+from math import gcd
+from typing import Any
+
+from pystorm_spark.aggregators import CombinerAggregator
+from pystorm_spark.windowing.entry import ON_TIME, Entry, Firing, by_number
+from pystorm_spark.windowing.totals import Totals
+from pystorm_spark.windowing.units import Count, Duration
+
+
+class CountSlides:
+    """Fires at every `slide`-th entry: the last `length` entries, or those of the last `length` milliseconds.
+
+    By the clock an entry counts when it comes. In event time it waits until the watermark has reached it, and those
+    that a watermark has reached count in order of arrival.
+    """
+
+    def __init__(
+        self,
+        length: Count | Duration,
+        slide: int,
+        *,
+        in_event_time: bool = False,
+        lateness: int | None = None,
+        aggregator: CombinerAggregator[Any, Any] | None = None,
+    ) -> None:
+        self._length = length.value
+        self._count = length.value if isinstance(length, Count) else None
+        self._span = None if isinstance(length, Count) else length.value
+        self._slide = slide
+        self._pane_size = gcd(length.value, slide)  # entries that enter and leave windows together
+        self._in_event_time = in_event_time
+        self._lateness = lateness or 0
+        self._waiting: list[tuple[int, int, Entry]] = []  # a heap by time
+        # [(place, number, entry)], sorted, of what a window may still hold. A place is a count, or a time.
+        self._counted: list[tuple[int, int, Entry]] = []
+        self._number = 0  # entries that have counted
+        self._since = 0  # of them since the last firing
+        self._highest: int | None = None  # time that has counted
+        self._previous: list[Entry] = []
+        self._totals = Totals(aggregator) if aggregator is not None else None
+        self.watermark: int | None = None
+        self.released: list[Entry] = []
+
+    def is_late(self, at: int) -> bool:
+        """Whether a time is so far behind the watermark that no window takes it."""
+        return self.watermark is not None and at < self.watermark - self._lateness
+
+    def add(self, entry: Entry) -> Iterator[Firing]:
+        """Take in an entry that is not late."""
+        if self._in_event_time and (self.watermark is None or entry.at > self.watermark):
+            heappush(self._waiting, (entry.at, entry.number, entry))
+        else:
+            yield from self._take(entry)
+
+    def next_end(self) -> int | None:
+        """The time at which `advance` has something to do by the clock: the oldest entry leaves all windows."""
+        if self._in_event_time or self._span is None or not self._counted:
+            return None
+        return self._counted[0][0] + self._span
+
+    def last_end(self) -> int | None:
+        """The watermark that has all entries count."""
+        return max(at for at, _, _ in self._waiting) if self._waiting else None
+
+    def advance(self, watermark: int) -> Iterator[Firing]:
+        """Move the watermark, or the clock: what it reaches counts, in order of arrival."""
+        if self.watermark is not None and watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        reached = []
+        while self._waiting and self._waiting[0][0] <= watermark:
+            reached.append(heappop(self._waiting)[2])
+        for entry in sorted(reached, key=by_number):
+            yield from self._take(entry)
+        if not self._in_event_time and self._span is not None:
+            self._release_before(watermark - self._span + 1)  # what comes next is no older than now
+
+    def _take(self, entry: Entry) -> Iterator[Firing]:
+        place = entry.at if self._count is None else self._number + 1
+        if self._totals is not None:
+            pane, is_open = (place, False) if self._count is None else ((place - 1) // self._pane_size, True)
+            self._totals.add(pane, entry.group, entry.value, has_entered=not is_open)
+        self._number += 1
+        self._since += 1
+        self._highest = entry.at if self._highest is None else max(self._highest, entry.at)
+        insort(self._counted, (place, entry.number, entry))
+        if self._since == self._slide:
+            self._since = 0
+            yield from self._fire()
+        self._release()
+
+    def _fire(self) -> Iterator[Firing]:
+        assert self._highest is not None
+        start = None if self._span is None else self._highest - self._span
+        first = self._number - self._count + 1 if self._count is not None else self._highest - self._length + 1
+        at = bisect_left(self._counted, (first,))
+        firing = Firing(
+            start,
+            self._highest,
+            ON_TIME,
+            len(self._counted) - at,
+            lambda: sorted((entry for _, _, entry in self._counted[at:]), key=by_number),
+            self._previous,
+        )
+        if self._totals is not None:
+            firing.totals = self._current_totals(first)
+        self._previous = firing.entries
+        yield firing
+        if firing.has_failed:
+            del self._counted[at:]
+            if self._totals is not None:
+                self._totals.clear()
+
+    def _current_totals(self, first: int) -> Mapping[Hashable, Any]:
+        assert self._totals is not None
+        if self._count is None:
+            self._totals.drop_before(first)
+        else:
+            self._totals.enter_all()
+            self._totals.drop_before((first - 1) // self._pane_size)
+        return self._totals.totals()
+
+    def _release(self) -> None:
+        """Let go of the entries that are in none of the windows to come."""
+        if self._count is not None:
+            self._release_before(self._number - self._since + self._slide - self._count + 1)
+        else:
+            assert self._highest is not None
+            self._release_before(self._highest - self._length + 1)
+
+    def _release_before(self, place: int) -> None:
+        at = bisect_left(self._counted, (place,))
+        self.released += sorted((entry for _, _, entry in self._counted[:at]), key=by_number)
+        del self._counted[:at]
