@@ -25,33 +25,36 @@ class Entry:
         return f"Entry({self.tup!r}, at={self.at}, number={self.number})"
 
 
+Totals = Mapping[Any, Any]  # {group: accumulator}
+
+
 class Firing:
     """A window that is due, while it is executed.
 
-    Who executes it sets `has_failed` if that raises, and the window's tuples leave all windows.
+    Who executes it sets `has_failed` if that raises, and the window's tuples leave all windows. Where there is an
+    aggregate, who executes it reads `totals`, which may raise what the aggregator raises.
     """
 
-    __slots__ = ("_collect", "_entries", "end", "has_failed", "key", "previous", "size", "start", "timing", "totals")
+    __slots__ = ("_collect", "_entries", "_fold", "_folded", "end", "has_failed", "key", "previous", "start", "timing")
 
     def __init__(
         self,
         start: int | None,
         end: int | None,
         timing: str,
-        size: int,
         collect: Callable[[], list[Entry]],
-        previous: list[Entry] | None = None,
-        totals: Mapping[Any, Any] | None = None,
+        previous: list[Entry],
+        fold: Callable[[], tuple[Totals, int]] | None = None,
         key: Any = None,
     ) -> None:
         self.start, self.end, self.timing = start, end, timing
-        self.size = size
-        self.previous = previous or []  # the entries of the firing before it
+        self.previous = previous  # the entries of the firing before it; empty where there is an aggregate
         self.key = key  # of a session
         self.has_failed = False
-        self.totals = totals  # the accumulator of each group, where there is an aggregate
         self._collect = collect
         self._entries: list[Entry] | None = None
+        self._fold = fold  # gives the accumulators, and the number of entries
+        self._folded: tuple[Totals, int] | None = None
 
     @property
     def entries(self) -> list[Entry]:
@@ -59,6 +62,27 @@ class Firing:
         if self._entries is None:
             self._entries = self._collect()
         return self._entries
+
+    @property
+    def is_aggregated(self) -> bool:
+        return self._fold is not None
+
+    @property
+    def totals(self) -> Totals:
+        """The accumulator of each group, where there is an aggregate; read first while the window is executed."""
+        assert self._fold is not None
+        if self._folded is None:
+            self._folded = self._fold()
+        return self._folded[0]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        if self._fold is None:
+            return len(self.entries)
+        if self._folded is None:
+            self._folded = self._fold()
+        return self._folded[1]
 
 
 def by_number(entry: Entry) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from math import gcd
 from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import ON_TIME, Entry, Firing, by_number
+from pystorm_spark.windowing.kinds.kind import Kind
 from pystorm_spark.windowing.totals import Totals
 from pystorm_spark.windowing.units import Count, Duration
 
 
-class CountSlides:
+class CountSlides(Kind):
     """Fires at every `slide`-th entry: the last `length` entries, or those of the last `length` milliseconds.
 
     By the clock an entry counts when it comes. In event time it waits until the watermark has reached it, and those
@@ -30,6 +31,7 @@ class CountSlides:
         lateness: int | None = None,
         aggregator: CombinerAggregator[Any, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._length = length.value
         self._count = length.value if isinstance(length, Count) else None
         self._span = None if isinstance(length, Count) else length.value
@@ -45,8 +47,6 @@ class CountSlides:
         self._highest: int | None = None  # time that has counted
         self._previous: list[Entry] = []
         self._totals = Totals(aggregator) if aggregator is not None else None
-        self.watermark: int | None = None
-        self.released: list[Entry] = []
 
     def is_late(self, at: int) -> bool:
         """Whether a time is so far behind the watermark that no window takes it."""
@@ -84,9 +84,11 @@ class CountSlides:
 
     def _take(self, entry: Entry) -> Iterator[Firing]:
         place = entry.at if self._count is None else self._number + 1
-        if self._totals is not None:
-            pane, is_open = (place, False) if self._count is None else ((place - 1) // self._pane_size, True)
-            self._totals.add(pane, entry.group, entry.value, has_entered=not is_open)
+        try:
+            self._aggregate(place, entry)
+        except BaseException as exc:  # whatever a user's aggregator raises
+            self.failed.append((entry, exc))
+            return
         self._number += 1
         self._since += 1
         self._highest = entry.at if self._highest is None else max(self._highest, entry.at)
@@ -96,36 +98,42 @@ class CountSlides:
             yield from self._fire()
         self._release()
 
+    def _aggregate(self, place: int, entry: Entry) -> None:
+        if self._totals is None:
+            return
+        if self._count is None:
+            self._totals.add(place, entry.group, entry.value, has_entered=True)
+        else:
+            self._totals.add((place - 1) // self._pane_size, entry.group, entry.value)
+
     def _fire(self) -> Iterator[Firing]:
         assert self._highest is not None
-        start = None if self._span is None else self._highest - self._span
         first = self._number - self._count + 1 if self._count is not None else self._highest - self._length + 1
         at = bisect_left(self._counted, (first,))
         firing = Firing(
-            start,
+            None if self._span is None else self._highest - self._span,
             self._highest,
             ON_TIME,
-            len(self._counted) - at,
             lambda: sorted((entry for _, _, entry in self._counted[at:]), key=by_number),
             self._previous,
+            (lambda: self._folded(first, len(self._counted) - at)) if self._totals is not None else None,
         )
-        if self._totals is not None:
-            firing.totals = self._current_totals(first)
-        self._previous = firing.entries
+        if self._totals is None:
+            self._previous = firing.entries
         yield firing
         if firing.has_failed:
             del self._counted[at:]
             if self._totals is not None:
                 self._totals.clear()
 
-    def _current_totals(self, first: int) -> Mapping[Hashable, Any]:
+    def _folded(self, first: int, size: int) -> tuple[dict[Hashable, Any], int]:
         assert self._totals is not None
         if self._count is None:
             self._totals.drop_before(first)
         else:
             self._totals.enter_all()
             self._totals.drop_before((first - 1) // self._pane_size)
-        return self._totals.totals()
+        return self._totals.totals(), size
 
     def _release(self) -> None:
         """Let go of the entries that are in none of the windows to come."""

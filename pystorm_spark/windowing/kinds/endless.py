@@ -7,20 +7,27 @@ from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import EARLY, Entry, Firing
+from pystorm_spark.windowing.kinds.kind import Kind
 from pystorm_spark.windowing.kinds.triggering import Content, Triggers, fire_early
 
 
-class Endless:
+class Endless(Kind):
     """Holds every entry until its trigger purges it. Nothing is late, and no watermark counts."""
 
-    def __init__(self, triggers: Triggers, aggregator: CombinerAggregator[Any, Any] | None = None) -> None:
+    def __init__(
+        self,
+        triggers: Triggers,
+        *,
+        in_event_time: bool = False,
+        aggregator: CombinerAggregator[Any, Any] | None = None,
+    ) -> None:
+        super().__init__()
         self._triggers = triggers
+        self._in_event_time = in_event_time
         self._aggregator = aggregator
         self._trigger = triggers.new()
         self._content = Content()
         self._highest: int | None = None  # time of the entries
-        self.watermark: int | None = None
-        self.released: list[Entry] = []
 
     def is_late(self, at: int) -> bool:
         return False
@@ -33,23 +40,23 @@ class Endless:
         decision = self._triggers.on_tuple(self._trigger, entry, firing)
         yield from fire_early(self._content, firing, decision, self.released)
 
-    def next_end(self) -> int | None:
-        return None
-
-    def last_end(self) -> int | None:
-        return None
-
     def advance(self, watermark: int) -> Iterator[Firing]:
         return iter(())
 
-    def on_time(self, now: int | None = None) -> Iterator[Firing]:
+    def on_time(self, now: int) -> Iterator[Firing]:
         """Ask the trigger, if there is anything; `now` is the end of the firing by the clock."""
         if self._content.entries:
-            firing = self._firing(self._highest if now is None else now)
+            firing = self._firing(self._highest if self._in_event_time else now)
             decision = self._triggers.on_time(self._trigger, firing)
             yield from fire_early(self._content, firing, decision, self.released)
 
     def _firing(self, end: int | None) -> Firing:
         content = self._content
-        totals = content.accs if self._aggregator is not None else None
-        return Firing(None, end, EARLY, len(content.entries), lambda: list(content.entries), content.previous, totals)
+        return Firing(
+            None,
+            end,
+            EARLY,
+            lambda: list(content.entries),
+            content.previous,
+            content.folded if self._aggregator is not None else None,
+        )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import ON_TIME, Entry, Firing
+from pystorm_spark.windowing.kinds.kind import Kind
 from pystorm_spark.windowing.totals import Totals
 
 
-class LastOnes:
+class LastOnes(Kind):
     """Fires at each end from the first entry's on, whether or not an entry is new.
 
     A window holds the last `length` entries in order of arrival. Times and ends are those of `TimeSlides`.
@@ -26,6 +27,7 @@ class LastOnes:
         lateness: int | None = None,
         aggregator: CombinerAggregator[Any, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._length, self._slide, self._offset = length, slide, offset
         self._lateness = lateness or 0
         self._waiting: list[tuple[int, int, Entry]] = []  # a heap by time
@@ -33,8 +35,7 @@ class LastOnes:
         self._passed: int | None = None  # the last end that the watermark has passed
         self._previous: list[Entry] = []
         self._totals = Totals(aggregator) if aggregator is not None else None
-        self.watermark: int | None = None
-        self.released: list[Entry] = []
+        self._reached: list[int] = []  # numbers that the totals do not hold yet
 
     def is_late(self, at: int) -> bool:
         """Whether a time is so far behind the watermark that no window takes it."""
@@ -85,24 +86,42 @@ class LastOnes:
         while self._waiting and self._waiting[0][0] <= time:
             _, number, entry = heappop(self._waiting)
             insort(self._last, (number, entry))
-            if self._totals is not None:
-                self._totals.enter(number)
+            self._reached.append(number)
         surplus = len(self._last) - self._length
         if surplus > 0:
             self.released += [entry for _, entry in self._last[:surplus]]
             del self._last[:surplus]
-            if self._totals is not None:
-                self._totals.drop_before(self._last[0][0])
 
     def _fire(self, time: int) -> Iterator[Firing]:
         firing = Firing(
-            None, time, ON_TIME, len(self._last), lambda: [entry for _, entry in self._last], self._previous
+            None,
+            time,
+            ON_TIME,
+            lambda: [entry for _, entry in self._last],
+            self._previous,
+            self._folded if self._totals is not None else None,
         )
-        if self._totals is not None:
-            firing.totals = self._totals.totals()
-        self._previous = firing.entries
+        if self._totals is None:
+            self._previous = firing.entries
         yield firing
         if firing.has_failed:
             if self._totals is not None:
                 self._totals.drop_before(self._last[-1][0] + 1)
+                self._forget_reached()
             self._last = []
+
+    def _folded(self) -> tuple[dict[Hashable, Any], int]:
+        assert self._totals is not None
+        first = self._last[0][0]
+        for number in self._reached:
+            if number >= first:
+                self._totals.enter(number)
+        self._forget_reached()
+        self._totals.drop_before(first)
+        return self._totals.totals(), len(self._last)
+
+    def _forget_reached(self) -> None:
+        assert self._totals is not None
+        for number in self._reached:
+            self._totals.forget(number)
+        self._reached.clear()

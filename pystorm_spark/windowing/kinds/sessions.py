@@ -10,6 +10,7 @@ from typing import Any
 from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import EARLY, LATE, ON_TIME, Entry, Firing, by_number
 from pystorm_spark.windowing.folding import Merging
+from pystorm_spark.windowing.kinds.kind import Kind
 from pystorm_spark.windowing.kinds.triggering import Content, Triggers, fire_early
 
 
@@ -28,7 +29,7 @@ class Session:
         self.is_gone = False
 
 
-class Sessions:
+class Sessions(Kind):
     """Fires a session when the watermark is greater than its end, which is its last time plus the gap."""
 
     def __init__(
@@ -38,6 +39,7 @@ class Sessions:
         aggregator: CombinerAggregator[Any, Any] | None = None,
         triggers: Triggers | None = None,
     ) -> None:
+        super().__init__()
         self._gap = gap
         self._lateness = lateness
         self._aggregator = aggregator
@@ -45,8 +47,6 @@ class Sessions:
         self._by_key: dict[Hashable, list[Session]] = {}  # each list in order of time
         self._due: list[tuple[int, int, Session]] = []  # a heap of (end, number of first arrival, session)
         self._kept: list[tuple[int, int, Session]] = []  # the same, of sessions that have fired and may fire again
-        self.watermark: int | None = None
-        self.released: list[Entry] = []
 
     def is_late(self, at: int) -> bool:
         """Whether a time is so far behind the watermark that no session takes it."""
@@ -140,7 +140,7 @@ class Sessions:
             if not session.is_gone and session.due is None:
                 self._end_or_keep(session)
 
-    def on_time(self) -> Iterator[Firing]:
+    def on_time(self, now: int) -> Iterator[Firing]:
         """Ask the triggers of all sessions that hold something, in order of their ends."""
         assert self._triggers is not None
         sessions = [session for _, _, session in self._due if not session.is_gone and session.content.entries]
@@ -154,23 +154,20 @@ class Sessions:
 
     def _firing(self, session: Session, timing: str) -> Firing:
         content = session.content
-        totals = content.accs if self._aggregator is not None else None
         return Firing(
             session.first,
             self._end(session),
             timing,
-            len(content.entries),
             lambda: list(content.entries),
             content.previous,
-            totals,
+            content.folded if self._aggregator is not None else None,
             session.key,
         )
 
     def _fire(self, session: Session, timing: str) -> Iterator[Firing]:
         firing = self._firing(session, timing)
-        entries = firing.entries
+        session.content.has_fired(firing)
         yield firing
-        session.content.previous = entries
         if firing.has_failed:
             session.content.cleared()
 
@@ -199,4 +196,3 @@ def _first(session: Session) -> int:
 
 def _number(session: Session) -> int:
     return session.number
-

@@ -17,10 +17,11 @@ from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator, own_copy
 from pystorm_spark.windowing.entry import LATE, ON_TIME, Entry, Firing, by_number
+from pystorm_spark.windowing.kinds.kind import Kind
 from pystorm_spark.windowing.totals import Totals
 
 
-class TimeSlides:
+class TimeSlides(Kind):
     """Fires at each end that the watermark passes, if the window holds anything."""
 
     def __init__(
@@ -31,6 +32,7 @@ class TimeSlides:
         lateness: int | None = None,
         aggregator: CombinerAggregator[Any, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._length, self._slide, self._offset = length, slide, offset
         self._lateness = lateness
         self._whole, self._remainder = divmod(length, slide)
@@ -39,8 +41,6 @@ class TimeSlides:
         self._passed: int | None = None  # the last end that the watermark has passed
         self._previous: list[Entry] = []
         self._aggregate = _Aggregate(aggregator, is_kept=lateness is not None) if aggregator is not None else None
-        self.watermark: int | None = None
-        self.released: list[Entry] = []
 
     # Numbers of ends and panes.
 
@@ -87,7 +87,8 @@ class TimeSlides:
         self._panes[pane].append(entry)
         if self._lateness is not None and self._passed is not None:
             for end in range(first, min(last, self._passed) + 1):
-                yield from self._fire(end, LATE, entry)
+                if self._panes_of(end):  # unless the entries have failed in a window before it
+                    yield from self._fire(end, LATE, entry)
 
     def _has_passed(self, end: int) -> bool:
         return self._passed is not None and end <= self._passed
@@ -122,27 +123,33 @@ class TimeSlides:
         self._release()
 
     def _fire(self, end: int, timing: str, late: Entry | None = None) -> Iterator[Firing]:
-        panes = self._panes_between(self._first_pane(end), 2 * end)
+        time = self._time_of(end)
         firing = Firing(
-            self._time_of(end) - self._length,
-            self._time_of(end),
+            time - self._length,
+            time,
             timing,
-            sum(len(self._panes[pane]) for pane in panes),
-            lambda: self._entries(panes),
+            lambda: self._entries(self._panes_of(end)),
             self._previous,
+            (lambda: self._folded(end, firing, late)) if self._aggregate is not None else None,
         )
-        if self._aggregate is not None:
-            firing.totals = (
-                self._aggregate.of_late_window(end, firing.entries, late)
-                if late is not None
-                else self._aggregate.of_window(end, panes, self._first_pane(end))
-            )
-        self._previous = firing.entries
+        if self._aggregate is None:
+            self._previous = firing.entries
         yield firing
         if firing.has_failed:
-            self._drop(panes)
+            self._drop(self._panes_of(end))
             if self._aggregate is not None:
                 self._aggregate.forget(end)
+
+    def _folded(self, end: int, firing: Firing, late: Entry | None) -> tuple[Mapping[Hashable, Any], int]:
+        assert self._aggregate is not None
+        if late is not None:
+            return self._aggregate.of_late_window(end, firing.entries, late), len(firing.entries)
+        entered = self._aggregate.entered
+        panes = self._panes_of(end) if entered is None else self._panes_between(entered + 1, 2 * end)
+        return self._aggregate.of_window(end, panes, self._first_pane(end))
+
+    def _panes_of(self, end: int) -> list[int]:
+        return self._panes_between(self._first_pane(end), 2 * end)
 
     def _panes_between(self, first: int, last: int) -> list[int]:
         return self._order[bisect_left(self._order, first) : bisect_left(self._order, last + 1)]
@@ -155,9 +162,10 @@ class TimeSlides:
         count = 0
         while count < len(self._order) and self._is_done(self._last_end(self._order[count])):
             count += 1
-        done = self._order[:count]
-        self.released += self._entries(done)
-        self._drop(done)
+        if count:
+            done = self._order[:count]
+            self.released += self._entries(done)
+            self._drop(done)
         if self._aggregate is not None and self._lateness is not None:
             self._aggregate.release(self._is_done)
 
@@ -168,10 +176,14 @@ class TimeSlides:
         return self._has_passed(end) and not is_kept
 
     def _drop(self, panes: list[int]) -> None:
+        """Drop panes that are neighbours."""
         for pane in panes:
             del self._panes[pane]
-        gone = set(panes)
-        self._order = [pane for pane in self._order if pane not in gone]
+            if self._aggregate is not None:
+                self._aggregate.drop_open(pane)
+        if panes:
+            at = bisect_left(self._order, panes[0])
+            del self._order[at : at + len(panes)]
 
 
 class _Aggregate:
@@ -180,22 +192,28 @@ class _Aggregate:
     def __init__(self, aggregator: CombinerAggregator[Any, Any], *, is_kept: bool) -> None:
         self._aggregator = aggregator
         self._totals = Totals(aggregator)
-        self._entered: int | None = None  # the last pane that a window that has fired held
+        self.entered: int | None = None  # the last pane that a window that has fired held
         self._kept: dict[int, dict[Hashable, Any]] | None = {} if is_kept else None
 
     def add(self, pane: int, entry: Entry) -> None:
-        has_entered = self._entered is not None and pane <= self._entered
+        has_entered = self.entered is not None and pane <= self.entered
         self._totals.add(pane, entry.group, entry.value, has_entered=has_entered)
 
-    def of_window(self, end: int, panes: list[int], first_pane: int) -> Mapping[Hashable, Any]:
-        for pane in panes:
-            self._totals.enter(pane)
-        self._entered = 2 * end
+    def of_window(self, end: int, new_panes: list[int], first_pane: int) -> tuple[Mapping[Hashable, Any], int]:
+        """The accumulators of a window and the number of its entries, when it fires for the first time."""
+        self.entered = 2 * end
+        for pane in new_panes:
+            if pane >= first_pane:
+                self._totals.enter(pane)
         self._totals.drop_before(first_pane)
         totals = self._totals.totals()
         if self._kept is not None:
             self._kept[end] = totals
-        return totals
+        return totals, self._totals.size
+
+    def drop_open(self, pane: int) -> None:
+        """A pane is gone, which may not have entered."""
+        self._totals.forget(pane)
 
     def of_late_window(self, end: int, entries: list[Entry], late: Entry) -> Mapping[Hashable, Any]:
         """A window that has fired, with one more entry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any, Protocol
 
-from pystorm_spark.aggregators import CombinerAggregator, own_copy
+from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import Entry, Firing
 from pystorm_spark.windowing.trigger import CONTINUE, FIRE_AND_PURGE
 
@@ -36,9 +36,18 @@ class Content:
     def add(self, entry: Entry, aggregator: CombinerAggregator[Any, Any] | None) -> None:
         """Add an entry. What the aggregator raises leaves everything as it was."""
         if aggregator is not None:
-            acc = own_copy(self.accs[entry.group]) if entry.group in self.accs else aggregator.init()
+            acc = self.accs[entry.group] if entry.group in self.accs else aggregator.init()
             self.accs[entry.group] = aggregator.apply(acc, entry.value)
         self.entries.append(entry)
+
+    def folded(self) -> tuple[dict[Hashable, Any], int]:
+        """The accumulators, and the number of entries. Who gives an accumulator away copies it."""
+        return self.accs, len(self.entries)
+
+    def has_fired(self, firing: Firing) -> None:
+        """Remember what a firing has held."""
+        if not firing.is_aggregated:
+            self.previous = firing.entries
 
     def cleared(self) -> list[Entry]:
         """Let go of everything: the entries that were there."""
@@ -51,7 +60,7 @@ def fire_early(content: Content, firing: Firing, decision: str, released: list[E
     if decision == CONTINUE or not content.entries:
         return
     yield firing
-    content.previous = firing.entries
+    content.has_fired(firing)
     if firing.has_failed:
         content.cleared()
     elif decision == FIRE_AND_PURGE:

@@ -8,10 +8,11 @@ from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import EARLY, LATE, ON_TIME, Entry, Firing
+from pystorm_spark.windowing.kinds.kind import Kind
 from pystorm_spark.windowing.kinds.triggering import Content, Triggers, fire_early
 
 
-class Tumbling:
+class Tumbling(Kind):
     """Fires each window at its end, if it holds anything then, and before that when its trigger says so.
 
     Times and ends are those of `TimeSlides`.
@@ -25,6 +26,7 @@ class Tumbling:
         lateness: int | None = None,
         aggregator: CombinerAggregator[Any, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._length, self._offset = length, offset
         self._triggers = triggers
         self._lateness = lateness
@@ -32,8 +34,6 @@ class Tumbling:
         self._windows: dict[int, tuple[Content, Any]] = {}  # {end: (what it holds, its trigger)}
         self._ends: list[int] = []  # sorted
         self._previous: list[Entry] = []
-        self.watermark: int | None = None
-        self.released: list[Entry] = []
 
     def is_late(self, at: int) -> bool:
         """Whether a time is so far behind the watermark that no window takes it."""
@@ -41,7 +41,7 @@ class Tumbling:
             return False
         if self._lateness is not None:
             return at < self.watermark - self._lateness
-        return self._end_of(at) <= self.watermark
+        return at < self.watermark or self._end_of(at) <= self.watermark
 
     def _end_of(self, at: int) -> int:
         return -((self._offset - at) // self._length) * self._length + self._offset  # rounded up
@@ -83,7 +83,7 @@ class Tumbling:
                 self.released += self._windows.pop(end)[0].cleared()
                 self._ends.remove(end)
 
-    def on_time(self) -> Iterator[Firing]:
+    def on_time(self, now: int) -> Iterator[Firing]:
         """Ask the triggers of all windows that have not ended and hold something, in order."""
         for end in self._ends[0 if self.watermark is None else bisect_right(self._ends, self.watermark) :]:
             content, trigger = self._windows[end]
@@ -94,24 +94,26 @@ class Tumbling:
     def _early(self, content: Content, firing: Firing, decision: str) -> Iterator[Firing]:
         for fired in fire_early(content, firing, decision, self.released):
             yield fired
-            self._previous = fired.entries
+            self._has_fired(fired)
 
     def _fire(self, end: int, timing: str) -> Iterator[Firing]:
         firing = self._firing(end, timing)
-        self._previous = firing.entries
+        self._has_fired(firing)
         yield firing
         if firing.has_failed:
             self._windows[end][0].cleared()
 
+    def _has_fired(self, firing: Firing) -> None:
+        if not firing.is_aggregated:
+            self._previous = firing.entries
+
     def _firing(self, end: int, timing: str) -> Firing:
         content = self._windows[end][0]
-        totals = content.accs if self._aggregator is not None else None
         return Firing(
             end - self._length,
             end,
             timing,
-            len(content.entries),
             lambda: list(content.entries),
             self._previous,
-            totals,
+            content.folded if self._aggregator is not None else None,
         )

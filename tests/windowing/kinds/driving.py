@@ -19,6 +19,7 @@ class Drive:
         self.kind, self.fold, self.fails = kind, fold, set(fails)
         self.fired, self.gone, self.failed = [], set(), set()
         self.entries = []
+        self.previous = []  # numbers of the last firing
 
     def add(self, at, key=None, group=None):
         """Feed an entry unless it is late; whether it was taken."""
@@ -33,8 +34,8 @@ class Drive:
     def advance(self, watermark):
         self._run(self.kind.advance(watermark))
 
-    def on_time(self):
-        self._run(self.kind.on_time())
+    def on_time(self, now=0):
+        self._run(self.kind.on_time(now))
 
     def _run(self, firings):
         for firing in firings:
@@ -43,11 +44,14 @@ class Drive:
             assert numbers
             assert firing.size == len(numbers)
             assert not self.gone & set(numbers)
-            if firing.totals is not None:
+            if firing.is_aggregated:
                 expected = {}
                 for entry in firing.entries:
                     expected.setdefault(entry.group, []).append(entry.value)
                 assert dict(firing.totals) == {group: self.fold(values) for group, values in expected.items()}
+            elif firing.key is None:
+                assert [entry.number for entry in firing.previous] == self.previous
+            self.previous = numbers
             self.fired.append((firing.start, firing.end, firing.timing, numbers))
             if len(self.fired) in self.fails:
                 firing.has_failed = True

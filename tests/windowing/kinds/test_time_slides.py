@@ -1,6 +1,5 @@
 """Windows of a time against a model that looks at every end."""
 
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
