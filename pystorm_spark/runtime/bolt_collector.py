@@ -187,6 +187,9 @@ class BoltCollector(OutputCollector):
     def dead_letter(self, letter: Mapping[str, Any]) -> None:
         self._task.write_dead_letter(letter)
 
+    def _crash(self, error: BaseException) -> None:
+        self._task.crash_cause = error
+
     def flush(self) -> None:
         pass
 

@@ -47,8 +47,9 @@ HELD_MEASURED = 4096  # held tuples whose process latency is measured
 class SlotCrash(Exception):  # noqa: N818 - it ends a slot; it is not a StormError
     """A bolt raised under `topology.bolt.on.error: restart`, Storm's fail-fast: the slot ends and is restarted."""
 
-    def __init__(self, component_id: str, task_id: int, tup: Tuple, cause: BaseException) -> None:
-        super().__init__(f"{component_id}:{task_id} raised {in_words(cause)} on {tup!r}")
+    def __init__(self, component_id: str, task_id: int, tup: Tuple | None, cause: BaseException) -> None:
+        on = "" if tup is None else f" on {tup!r}"
+        super().__init__(f"{component_id}:{task_id} raised {in_words(cause)}{on}")
         self.tup = tup
         self.cause = cause
 
@@ -83,6 +84,7 @@ class BoltTask(Task):
         "backlog",
         "bolt",
         "calls",
+        "crash_cause",
         "inbox",
         "is_apart",
         "transactions",
@@ -113,6 +115,7 @@ class BoltTask(Task):
         self.restored: tuple[Sequence[bytes], int | None] = (), None  # sections to start from, their version
         has_state = isinstance(self.committed, DurableBolt)
         self.transactions = Transactions(task_id, slot_context) if tracked and has_state else None
+        self.crash_cause: BaseException | None = None  # that a timer is about to raise
         self._deferred_ticks: list[Tuple] = []  # and calls, see `defers`
         self._deferred_calls: list[Callable[[], None]] = []
         # With exactly-once all tuples that a user's bolt holds are recorded; bolts of the engine roll back themselves.
@@ -250,6 +253,7 @@ class BoltTask(Task):
             else:
                 self._execute_all(batch)
         except SlotCrash as crash:
+            assert crash.tup is not None
             done = batch[: batch.index(crash.tup) + 1]
             stats.executed += len(done) - self._ticks_in(done)
             raise
@@ -335,6 +339,9 @@ class BoltTask(Task):
             self._deferred_calls.append(partial(self.make_call, call, what))
         else:
             self.in_transaction(make)
+        cause, self.crash_cause = self.crash_cause, None
+        if cause is not None and self._restart:
+            raise SlotCrash(self.component_id, self.task_id, None, cause)
 
     def commit(self, txid: int) -> None:
         """Tell the bolt that the commit `txid` is durable; what it emits then belongs to the next one."""

@@ -149,6 +149,7 @@ def _spec(id_: str, component: Any, parallelism: int | None, declarer: Component
         raise InvalidTopologyError(f"component_configuration of {id_!r} must give a mapping or None, got {own_conf!r}")
     conf = {**(own_conf or {}), **declarer.conf}
     _check_parallelism(id_, parallelism, conf)
+    _asked(id_, "the configuration", lambda: runnable._configured(conf))
     outputs = OutputFieldsDeclarer()
     _asked(id_, "declare_output_fields", lambda: runnable.declare_output_fields(outputs))
     return ComponentSpec(

@@ -83,6 +83,9 @@ class OutputCollector:
         """Report why `tup` is about to fail."""
         self.report_error(error)
 
+    def _crash(self, error: BaseException) -> None:
+        """A call that is about to raise `error` counts as an `execute` that raises it (`topology.bolt.on.error`)."""
+
     def flush(self) -> None:
         """Does nothing, and exists for Storm's API: emitted tuples always leave at the end of the turn."""
         self._delegate.flush()

@@ -55,6 +55,9 @@ class Component:
         """Configuration of this component alone, over the topology's; called once, when the topology is created."""
         return None
 
+    def _configured(self, conf: Conf) -> None:
+        """Internal. Learn what the component and its declarer have configured, before the streams are declared."""
+
     def validate(self, conf: Conf, view: ComponentView) -> None:
         """Raise what speaks against running; called once, in the driver, at submit, before anything starts.
 
@@ -135,6 +138,9 @@ class WrappingBolt(Bolt):
 
     def component_configuration(self) -> Conf | None:
         return self.wrapped.component_configuration()
+
+    def _configured(self, conf: Conf) -> None:
+        self.wrapped._configured(conf)
 
     def validate(self, conf: Conf, view: ComponentView) -> None:
         self.wrapped.validate(conf, view)

@@ -206,7 +206,7 @@ _STORM = (
     Key("topology.bolts.window.sliding.interval.count", None, COUNT, "slide of a window in tuples", Scope.TASK),
     Key("topology.bolts.window.sliding.interval.duration.ms", None, COUNT, "slide of a window in time", Scope.TASK),
     Key("topology.bolts.tuple.timestamp.max.lag.ms", 0, COUNT_OR_ZERO, "how late an event may be", Scope.TASK),
-    Key("topology.bolts.watermark.event.interval.ms", 1000, COUNT, "how often watermarks are computed"),
+    Key("topology.bolts.watermark.event.interval.ms", 1000, COUNT, "how often watermarks are computed", Scope.TASK),
     Key("topology.bolts.late.tuple.stream", None, TEXT, "stream for tuples that are too late", Scope.TASK),
     Key("topology.bolts.message.id.field.name", None, TEXT, "field that holds a message's id", Scope.TASK),
     Key("topology.state.provider", None, TEXT, "class that keeps state; null: the checkpoint", Scope.TASK),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 
 class Watermarks:
@@ -24,17 +24,17 @@ class Watermarks:
         self._highest[stream] = at if highest is None else max(highest, at)
         self._heard[stream] = now
 
-    def computed(self, now: int, last_end: int | None) -> int | None:
+    def computed(self, now: int, last_end: Callable[[], int | None]) -> int | None:
         """The watermark as of now; it never goes back. None as long as a stream is waited for.
 
-        If all streams are idle it moves to `last_end`, if that is not None: what is held shall fire.
+        If all streams are idle it moves to `last_end()`, if that is not None: what is held shall fire.
         """
         awaited = [stream for stream in self._highest if not self._is_idle(stream, now)]
         if awaited:
             highest = [self._highest[stream] for stream in awaited]
             found = None if None in highest else min(at for at in highest if at is not None) - self._lag
         else:
-            found = last_end
+            found = last_end()
         if found is not None and (self.watermark is None or found > self.watermark):
             self.watermark = found
         return self.watermark
