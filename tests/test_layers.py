@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "testing": BASE | {"local", "runtime", "cluster", "topology", "metrics", "clock"},
     "state": BASE | {"core", "topology"},
     "repartition": BASE | {"spark", "checkpoint", "runtime", "topology"},
-    "windowing": BASE | {"topology", "state"},
+    "aggregators": BASE,
+    "windowing": BASE | {"topology", "state", "aggregators"},
 }
 MAY_IMPORT_ANYTHING = {"__init__"}  # it re-exports the public names
 

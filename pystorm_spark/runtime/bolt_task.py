@@ -253,8 +253,7 @@ class BoltTask(Task):
             else:
                 self._execute_all(batch)
         except SlotCrash as crash:
-            assert crash.tup is not None
-            done = batch[: batch.index(crash.tup) + 1]
+            done = batch[: batch.index(crash.tup) + 1] if crash.tup is not None else batch
             stats.executed += len(done) - self._ticks_in(done)
             raise
         ended = self.clock.monotonic()

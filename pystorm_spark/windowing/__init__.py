@@ -16,6 +16,7 @@ Reading order:
 
 from pystorm_spark.windowing.bolt import BaseWindowedBolt, IWindowedBolt, WindowedBolt
 from pystorm_spark.windowing.detached import DetachedTuple
+from pystorm_spark.windowing.join_bolt import JoinBolt
 from pystorm_spark.windowing.trigger import (
     CONTINUE,
     FIRE,
@@ -38,6 +39,7 @@ __all__ = [
     "EveryCount",
     "EveryDuration",
     "IWindowedBolt",
+    "JoinBolt",
     "Trigger",
     "TupleWindow",
     "WindowedBolt",

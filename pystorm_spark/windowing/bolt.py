@@ -29,7 +29,7 @@ class WindowedBolt(Bolt):
     anchored to all tuples of the window.
     """
 
-    _settings = Settings()  # until a method sets something: no `__init__` has to be called
+    _window_settings = Settings()  # until a method sets something: no `__init__` has to be called
 
     def prepare(self, conf: Conf, context: TopologyContext, collector: OutputCollector) -> None:
         """Called once in every task, before the first window."""
@@ -43,20 +43,20 @@ class WindowedBolt(Bolt):
         """Windows of `length` every `slide`, each a `Count` or a `Duration`; without a slide every tuple fires."""
         length = as_extent(length, "the window length")
         slide = Count(1) if slide is None else as_extent(slide, "the slide")
-        return self._with(length=length, slide=slide)
+        return self._with_settings(length=length, slide=slide)
 
     def with_tumbling_window(self: B, length: Any) -> B:
         """Windows of `length`, one behind the other."""
         length = as_extent(length, "the window length")
-        return self._with(length=length, slide=length)
+        return self._with_settings(length=length, slide=length)
 
     def with_session_window(self: B, gap: Any, key: Any = None) -> B:
         """Sessions of the tuples of a key whose times are at most `gap` apart."""
-        return self._with(gap=as_duration(gap, "the session gap"), key=check_selector(key, "the session key"))
+        return self._with_settings(gap=as_duration(gap, "the session gap"), key=check_selector(key, "the session key"))
 
     def with_offset(self: B, duration: Any) -> B:
         """Shift the ends of windows of event time, which are the multiples of the slide since 1970."""
-        return self._with(offset=as_duration(duration, "the offset", may_be_zero=True))
+        return self._with_settings(offset=as_duration(duration, "the offset", may_be_zero=True))
 
     # Event time.
 
@@ -76,25 +76,25 @@ class WindowedBolt(Bolt):
 
     def with_lag(self: B, duration: Any) -> B:
         """How far the watermark stays behind the highest timestamp."""
-        return self._with(lag=as_duration(duration, "the lag", may_be_zero=True))
+        return self._with_settings(lag=as_duration(duration, "the lag", may_be_zero=True))
 
     def with_watermark_interval(self: B, duration: Any) -> B:
         """How often the watermark is computed."""
-        return self._with(watermark_interval=as_duration(duration, "the watermark interval"))
+        return self._with_settings(watermark_interval=as_duration(duration, "the watermark interval"))
 
     def with_idle_timeout(self: B, duration: Any) -> B:
         """After how long an input stream without tuples does not hold up the watermark any more."""
-        return self._with(idle_timeout=as_duration(duration, "the idle timeout"))
+        return self._with_settings(idle_timeout=as_duration(duration, "the idle timeout"))
 
     def with_allowed_lateness(self: B, duration: Any) -> B:
         """How long behind the watermark a tuple still joins its windows; those that have fired fire again."""
-        return self._with(lateness=as_duration(duration, "the allowed lateness", may_be_zero=True))
+        return self._with_settings(lateness=as_duration(duration, "the allowed lateness", may_be_zero=True))
 
     def with_late_tuple_stream(self: B, stream_id: str) -> B:
         """Emit late tuples on a stream of their own, as a `DetachedTuple` in the field `late_tuple`."""
         if not isinstance(stream_id, str) or not stream_id:
             raise InvalidTopologyError(f"the late tuple stream must be the id of a stream, got {stream_id!r}")
-        return self._with(late_stream=stream_id)
+        return self._with_settings(late_stream=stream_id)
 
     # What happens with them.
 
@@ -104,7 +104,7 @@ class WindowedBolt(Bolt):
             raise InvalidTopologyError(f"with_trigger takes an instance of Trigger, got {trigger!r}")
         if trigger.every is not None:
             as_duration(trigger.every, "every of the trigger")
-        return self._with(trigger=trigger)
+        return self._with_settings(trigger=trigger)
 
     def with_aggregate(self: B, aggregator: CombinerAggregator[Any, Any], value: Any = None, key: Any = None) -> B:
         """Fold tuples as they come; `execute` reads `window.result`, or with a key `window.results`."""
@@ -112,7 +112,9 @@ class WindowedBolt(Bolt):
             hint = f"; give an instance: {aggregator.__name__}()" if isinstance(aggregator, type) else ""
             raise InvalidTopologyError(f"with_aggregate takes a CombinerAggregator, got {aggregator!r}{hint}")
         value = check_selector(value, "the value of the aggregate", may_be_list=False)
-        return self._with(aggregate=Aggregate(aggregator, value, check_selector(key, "the key of the aggregate")))
+        return self._with_settings(
+            aggregate=Aggregate(aggregator, value, check_selector(key, "the key of the aggregate"))
+        )
 
     # Not there yet.
 
@@ -131,28 +133,28 @@ class WindowedBolt(Bolt):
     # For the builder.
 
     def as_bolt(self) -> Bolt:
-        settings = self._settings
+        settings = self._window_settings
         extractor = self.timestamp_extractor()
         if extractor is not None:
             if settings.timestamp is not None:
                 raise _second_timestamp(type(self).__name__)
             settings = replace(settings, timestamp=extractor_of(extractor))
-        problems = [f"{type(self).__name__} {problem}" for problem in (*settings.problems(), *self._problems())]
+        problems = [f"{type(self).__name__} {problem}" for problem in (*settings.problems(), *self._window_problems())]
         if problems:
             raise InvalidTopologyError("\n".join(problems))
         return WindowedBoltExecutor(self, settings)
 
-    def _problems(self) -> list[str]:
+    def _window_problems(self) -> list[str]:
         """What else speaks against this bolt, each as the end of a sentence that begins with its name."""
         return []
 
     def _with_timestamp(self: B, source: Any) -> B:
-        if self._settings.timestamp is not None:
+        if self._window_settings.timestamp is not None:
             raise _second_timestamp(type(self).__name__)
-        return self._with(timestamp=source)
+        return self._with_settings(timestamp=source)
 
-    def _with(self: B, **changes: Any) -> B:
-        self._settings = replace(self._settings, **changes)
+    def _with_settings(self: B, **changes: Any) -> B:
+        self._window_settings = replace(self._window_settings, **changes)
         return self
 
 

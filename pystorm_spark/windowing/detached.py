@@ -86,7 +86,9 @@ class DetachedTuple:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={shown(value)}" for name, value in zip(self.fields, self.values, strict=False))
-        return f"DetachedTuple({values}; from {self.source_component}:{self.source_task} stream {self.source_stream_id})"
+        return (
+            f"DetachedTuple({values}; from {self.source_component}:{self.source_task} stream {self.source_stream_id})"
+        )
 
 
 def _restored(values: list[Any], component: str, task: int, stream: str, fields: list[str]) -> DetachedTuple:

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pystorm_spark.errors import InvalidConfigError, InvalidTopologyError
 from pystorm_spark.topology.collector import OutputCollector
 from pystorm_spark.topology.component import Conf, WrappingBolt
 from pystorm_spark.topology.context import TopologyContext
 from pystorm_spark.topology.declarer import OutputFieldsDeclarer
 from pystorm_spark.topology.tuple import Tuple, is_tick
 from pystorm_spark.topology.view import ComponentView
-from pystorm_spark.errors import InvalidConfigError, InvalidTopologyError
 from pystorm_spark.windowing.collector import WindowCollector
 from pystorm_spark.windowing.detached import DetachedTuple
 from pystorm_spark.windowing.entry import Entry

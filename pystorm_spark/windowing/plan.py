@@ -145,7 +145,9 @@ def with_lengths(component: str, settings: Settings, own_conf: Conf, conf: Conf)
 def _extent(component: str, conf: Conf, keys: tuple[str, str]) -> Extent | None:
     count, millis = (conf.get(key) for key in keys)
     if count is not None and millis is not None:
-        raise InvalidConfigError(f"bolt {component!r} has {keys[0]} = {count} and {keys[1]} = {millis}; set one of them")
+        raise InvalidConfigError(
+            f"bolt {component!r} has {keys[0]} = {count} and {keys[1]} = {millis}; set one of them"
+        )
     if count is not None:
         return Count(count)
     return None if millis is None else Duration(millis)

@@ -185,7 +185,7 @@ def test_every_fold_has_an_initial_value_of_its_own():
 
 
 def test_long_sum_refuses_what_is_no_whole_number():
-    with pytest.raises(TypeError, match="LongSum adds whole numbers, got 1.5 of type float; use Sum"):
+    with pytest.raises(TypeError, match=r"LongSum adds whole numbers, got 1.5 of type float; use Sum"):
         LongSum().apply(0, 1.5)
 
 
