@@ -53,6 +53,7 @@ class TestTable:
             "topology.bolts.window.sliding.interval.count",
             "topology.bolts.window.sliding.interval.duration.ms",
             "topology.bolts.tuple.timestamp.max.lag.ms",
+            "topology.bolts.watermark.event.interval.ms",  # which has no effect in Storm
             "topology.bolts.message.id.field.name",
             "topology.bolts.late.tuple.stream",
             "topology.state.provider",
