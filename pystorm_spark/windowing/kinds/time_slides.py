@@ -70,7 +70,11 @@ class TimeSlides(Kind):
             return False
         if self._lateness is not None:
             return at < self.watermark - self._lateness
-        return at < self.watermark or (at == self.watermark and self._has_passed(self._last_end(self.pane_of(at))))
+        if at != self.watermark:
+            return at < self.watermark
+        pane = self.pane_of(at)
+        is_in_windows = self._first_end(pane) <= self._last_end(pane)
+        return is_in_windows and self._has_passed(self._last_end(pane))
 
     def add(self, entry: Entry) -> Iterator[Firing]:
         """Take in an entry that is not late. Windows that have fired, and are kept, fire again."""
