@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 from pystorm_spark.errors import InvalidTopologyError
 from pystorm_spark.naming import java_names
 
+__all__ = ["CombinerAggregator", "Count", "LongSum", "Max", "Mean", "Min", "Sum"]
+
 A = TypeVar("A")  # the accumulator
 V = TypeVar("V")  # a value
 

@@ -66,6 +66,42 @@ def test_rolling_top_words_forgets_what_left_the_window(run):
     ]
 
 
+def test_sliding_word_count_counts_each_word_in_the_windows_that_hold_it(run):
+    assert run("sliding_word_count") == [
+        "5 s sliding: rain 2, sun 1",
+        "10 s tumbling: rain 2, sun 2, wind 1",
+        "10 s sliding: rain 2, sun 2, wind 1",
+        "15 s sliding: rain 1, sun 1, wind 1",
+        "20 s tumbling: rain 1",
+        "20 s sliding: rain 1",
+        "25 s sliding: sun 2, wind 1",
+        "30 s tumbling: sun 2, wind 1",
+        "30 s sliding: sun 2, wind 1",
+        "acked: 9 of 9",
+    ]
+
+
+def test_late_data_fires_again_what_is_late_and_shows_what_is_too_late(run):
+    assert run("late_data") == [
+        "0 s to 10 s, on-time: 22.0 °C",
+        "10 s to 20 s, on-time: 30.0 °C",
+        "10 s to 20 s, late: 35.0 °C",
+        "too late: attic 99.0 of 3 s",
+    ]
+
+
+def test_join_joins_by_id_and_keeps_the_rest_in_a_full_join(run):
+    lines = run("join")
+    assert sorted(lines) == [
+        "full 0 None male",
+        "full 1 21 female",
+        "full 2 22 male",
+        "full 3 23 None",
+        "inner 1 21 female",
+        "inner 2 22 male",
+    ]
+
+
 def test_single_join_joins_by_id_and_fails_the_left_over(run):
     *joined, acked, failed = run("single_join")
     assert sorted(joined) == ["joined: 1 ada 36", "joined: 2 grace 85"]

@@ -36,6 +36,11 @@ PROMISED = {
         make_tuple RecordingCollector Emitted ManualClock CrashOn
     """,
     "pystorm_spark.state": "StatefulBolt BaseStatefulBolt IStatefulBolt KeyValueState",
+    "pystorm_spark.windowing": """
+        WindowedBolt BaseWindowedBolt IWindowedBolt TupleWindow DetachedTuple Count Duration JoinBolt
+        Trigger EveryCount EveryDuration CONTINUE FIRE FIRE_AND_PURGE
+    """,
+    "pystorm_spark.aggregators": "CombinerAggregator Count Sum LongSum Min Max Mean",
     "pystorm_spark.dataframe": "DataFrameSpout DataFrameSink run_batch",
     "pystorm_spark.repartition": "repartition_state",
 }
