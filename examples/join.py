@@ -1,4 +1,4 @@
-"""Two streams joined in a window, as in storm-starter's JoinBoltExample, and beside it a full join that keeps the rest."""
+"""Two streams joined in a window, as in storm-starter's JoinBoltExample, and a full join, which keeps the rest."""
 
 from pystorm_spark import BasicBolt, LocalCluster, TopologyBuilder
 from pystorm_spark.testing import FeederSpout
