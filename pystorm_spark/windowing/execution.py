@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pystorm_spark.aggregators import own_copy
@@ -30,12 +30,23 @@ class Execution:
         self._aggregate = settings.aggregate
         self._restarts = restarts
 
+    def take(self, entry: Entry) -> None:
+        """Put an entry into the windows."""
+        kind = self.kind
+        firings: Iterable[Firing] = ()
+        try:
+            firings = kind.add(entry)
+        except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+            kind.failed.append((entry, exc))
+        if firings or kind.released or kind.failed:
+            self.run(iter(firings), entry)
+
     def run(self, firings: Iterator[Firing], entry: Entry | None = None) -> None:
         """Execute what is due, one window after the other; what the aggregator raises fails the new `entry`."""
         while True:
             try:
                 firing = next(firings, None)
-            except BaseException as exc:  # SystemExit and the like of user code are failures, never an end
+            except BaseException as exc:
                 if entry is None:
                     raise
                 self.kind.failed.append((entry, exc))

@@ -125,17 +125,18 @@ class WindowedBoltExecutor(WrappingBolt):
 
     def _entry(self, tup: Tuple) -> Entry:
         at = self._timing.time_of(tup)
-        key = None if self._read_key is None else self._read_key(tup)
-        group = None if self._read_group is None else self._read_group(tup)
-        hash(key)
-        hash(group)
+        key = group = None
+        if self._read_key is not None:
+            hash(key := self._read_key(tup))
+        if self._read_group is not None:
+            hash(group := self._read_group(tup))
         value = None if self._read_value is None else self._read_value(tup)
         self._number += 1
         return Entry(tup, at, self._number, key, group, value)
 
     def _take(self, entry: Entry) -> None:
         self._collector.held.add(entry.tup)
-        self._execution.run(self._kind.add(entry), entry)
+        self._execution.take(entry)
 
     def _refuse(self, tup: Tuple, exc: BaseException) -> None:
         """Fail a tuple that can be in no window."""

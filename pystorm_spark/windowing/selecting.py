@@ -39,11 +39,25 @@ def names_of(selector: Selector) -> Iterable[str]:
 def reader_of(selector: Selector) -> Reader | None:
     """The function that reads what a selector names; None for None."""
     if isinstance(selector, str):
-        return lambda tup: tup.get_value_by_field(selector)
+        return _field_reader(selector)
     if isinstance(selector, tuple):
         return lambda tup: tuple(tup.select(selector))
     reader: Reader | None = selector
     return reader
+
+
+def _field_reader(name: str) -> Reader:
+    fields: Fields | None = None  # of the last tuple: mostly all come from one stream
+    index = 0
+
+    def read(tup: Tuple) -> Any:
+        nonlocal fields, index
+        if tup._origin.fields is not fields:
+            index = tup._origin.fields.field_index(name)
+            fields = tup._origin.fields
+        return tup.values[index]
+
+    return read
 
 
 def extractor_of(source: Any) -> Reader:

@@ -26,6 +26,8 @@ class ByTheClock:
         self._kind, self._clock, self._execute = kind, clock, execute
         # What comes at the moment of an end belongs to what follows: see `TimeSlides`.
         self._is_after_end = not isinstance(kind, (CountSlides, Endless))
+        self._now = clock.start  # when the last tuple came
+        self._due: int | None = None  # when there is something to do, if nothing comes before
         self._is_set = False  # the timer
 
     watermark: int | None = None
@@ -35,22 +37,29 @@ class ByTheClock:
 
     def catch_up(self) -> None:
         """Fire what is due before a tuple is taken in."""
-        self._execute(self._kind.advance(self._clock.now()))
+        self._now = self._clock.now()
+        if self._due is not None and self._now >= self._due:
+            self._execute(self._kind.advance(self._watermark_of(self._now)))
+            self._due = self._next_moment()
+
+    def _watermark_of(self, now: int) -> int:
+        return now
 
     def time_of(self, tup: Tuple) -> int:
         """A tuple's time; what is wrong with its timestamp is raised."""
-        return self._clock.now() + self._is_after_end
+        return self._now + self._is_after_end
 
     def has_come(self, tup: Tuple, at: int) -> bool:
         """Note a tuple; whether it may enter a window."""
         return True
 
     def has_taken(self) -> None:
-        """A tuple has been taken in: set the timer for the next end."""
-        moment = None if self._is_set else self._next_moment()
-        if moment is not None:
+        """A tuple has been taken in: set the timer for the next end. None that comes later is due before it."""
+        if self._due is None:
+            self._due = self._next_moment()
+        if not self._is_set and self._due is not None:
             self._is_set = True
-            self._clock.call_at(moment, self._fire)
+            self._clock.call_at(self._due, self._fire)
 
     def _next_moment(self) -> int | None:
         return self._kind.next_end()
@@ -69,10 +78,10 @@ class SessionsByTheClock(ByTheClock):
         self._is_after_end = False
         self._interval = interval
 
-    def catch_up(self) -> None:
+    def _watermark_of(self, now: int) -> int:
         start = self._clock.start
-        multiple = (self._clock.now() - start) // self._interval * self._interval
-        self._execute(self._kind.advance(start + multiple + 1))  # sessions fire when the watermark is greater
+        multiple = (now - start) // self._interval * self._interval
+        return start + multiple + 1  # sessions fire when the watermark is greater than their end
 
     def _next_moment(self) -> int | None:
         end = self._kind.next_end()

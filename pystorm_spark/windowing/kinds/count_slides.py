@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from heapq import heappop, heappush
 from math import gcd
 from typing import Any
@@ -52,12 +52,12 @@ class CountSlides(Kind):
         """Whether a time is so far behind the watermark that no window takes it."""
         return self.watermark is not None and at < self.watermark - self._lateness
 
-    def add(self, entry: Entry) -> Iterator[Firing]:
+    def add(self, entry: Entry) -> Iterable[Firing]:
         """Take in an entry that is not late."""
         if self._in_event_time and (self.watermark is None or entry.at > self.watermark):
             heappush(self._waiting, (entry.at, entry.number, entry))
-        else:
-            yield from self._take(entry)
+            return ()
+        return self._fire() if self._take(entry) else ()
 
     def next_end(self) -> int | None:
         """The time at which `advance` has something to do by the clock: the oldest entry leaves all windows."""
@@ -78,25 +78,31 @@ class CountSlides(Kind):
         while self._waiting and self._waiting[0][0] <= watermark:
             reached.append(heappop(self._waiting)[2])
         for entry in sorted(reached, key=by_number):
-            yield from self._take(entry)
+            if self._take(entry):
+                yield from self._fire()
         if not self._in_event_time and self._span is not None:
             self._release_before(watermark - self._span + 1)  # what comes next is no older than now
 
-    def _take(self, entry: Entry) -> Iterator[Firing]:
+    def _take(self, entry: Entry) -> bool:
+        """Count an entry; whether a window is due."""
         place = entry.at if self._count is None else self._number + 1
         try:
             self._aggregate(place, entry)
         except BaseException as exc:  # whatever a user's aggregator raises
             self.failed.append((entry, exc))
-            return
+            return False
         self._number += 1
         self._since += 1
         self._highest = entry.at if self._highest is None else max(self._highest, entry.at)
-        insort(self._counted, (place, entry.number, entry))
+        if not self._counted or self._counted[-1][0] < place:
+            self._counted.append((place, entry.number, entry))
+        else:
+            insort(self._counted, (place, entry.number, entry))
         if self._since == self._slide:
-            self._since = 0
-            yield from self._fire()
-        self._release()
+            return True
+        if self._count is None or self._count < self._slide:  # others are released when a window has fired
+            self._release()
+        return False
 
     def _aggregate(self, place: int, entry: Entry) -> None:
         if self._totals is None:
@@ -108,6 +114,7 @@ class CountSlides(Kind):
 
     def _fire(self) -> Iterator[Firing]:
         assert self._highest is not None
+        self._since = 0
         first = self._number - self._count + 1 if self._count is not None else self._highest - self._length + 1
         at = bisect_left(self._counted, (first,))
         firing = Firing(
@@ -125,6 +132,7 @@ class CountSlides(Kind):
             del self._counted[at:]
             if self._totals is not None:
                 self._totals.clear()
+        self._release()
 
     def _folded(self, first: int, size: int) -> tuple[dict[Hashable, Any], int]:
         assert self._totals is not None

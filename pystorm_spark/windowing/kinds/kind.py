@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pystorm_spark.windowing.entry import Entry, Firing
 
@@ -19,8 +19,8 @@ class Kind:
         """Whether a time is so far behind the watermark that no window takes it."""
         raise NotImplementedError
 
-    def add(self, entry: Entry) -> Iterator[Firing]:
-        """Take in an entry that is not late. What the aggregator raises comes out, and leaves everything as it was."""
+    def add(self, entry: Entry) -> Iterable[Firing]:
+        """Take in an entry that is not late; `()` if that fires nothing. What the aggregator raises comes out, and leaves everything as it was."""
         raise NotImplementedError
 
     def advance(self, watermark: int) -> Iterator[Firing]:

@@ -12,7 +12,7 @@ firing at `t`; and the clock is the watermark.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator, own_copy
@@ -76,23 +76,26 @@ class TimeSlides(Kind):
         is_in_windows = self._first_end(pane) <= self._last_end(pane)
         return is_in_windows and self._has_passed(self._last_end(pane))
 
-    def add(self, entry: Entry) -> Iterator[Firing]:
+    def add(self, entry: Entry) -> Iterable[Firing]:
         """Take in an entry that is not late. Windows that have fired, and are kept, fire again."""
         pane = self.pane_of(entry.at)
-        first, last = self._first_end(pane), self._last_end(pane)
-        if first > last:  # between two windows
+        if not self._whole and self._first_end(pane) > self._last_end(pane):  # between two windows
             self.released.append(entry)
-            return
+            return ()
         if self._aggregate is not None:
             self._aggregate.add(pane, entry)
-        if pane not in self._panes:
-            self._panes[pane] = []
+        entries = self._panes.get(pane)
+        if entries is None:
+            entries = self._panes[pane] = []
             insort(self._order, pane)
-        self._panes[pane].append(entry)
-        if self._lateness is not None and self._passed is not None:
-            for end in range(first, min(last, self._passed) + 1):
-                if self._panes_of(end):  # unless the entries have failed in a window before it
-                    yield from self._fire(end, LATE, entry)
+        entries.append(entry)
+        return () if self._lateness is None or self._passed is None else self._fire_again(pane, entry)
+
+    def _fire_again(self, pane: int, entry: Entry) -> Iterator[Firing]:
+        assert self._passed is not None
+        for end in range(self._first_end(pane), min(self._last_end(pane), self._passed) + 1):
+            if self._panes_of(end):  # unless the entries have failed in a window before it
+                yield from self._fire(end, LATE, entry)
 
     def _has_passed(self, end: int) -> bool:
         return self._passed is not None and end <= self._passed
