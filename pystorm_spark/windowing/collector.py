@@ -67,9 +67,12 @@ class WindowCollector(DelegatingCollector):
 
     def ack_held(self, entries: list[Entry]) -> None:
         """Ack what windows let go of, unless the bolt has settled it itself."""
+        held, ack = self.held, self._delegate.ack
         for entry in entries:
-            if entry.tup in self.held:
-                self.ack(entry.tup)
+            tup = entry.tup
+            if tup in held:
+                held.discard(tup)
+                ack(tup)
 
     def fail_held(self, entries: list[Entry]) -> None:
         """Fail the tuples of a window, unless the bolt has settled them itself."""

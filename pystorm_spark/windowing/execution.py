@@ -90,8 +90,11 @@ class Execution:
         if kind.failed:
             failed, kind.failed = kind.failed, []
             for entry, exc in failed:
-                self._collector._report_failure(exc, entry.tup)
-                self._collector.fail_held([entry])
+                try:
+                    raise exc  # so that the spout is told it as the reason
+                except BaseException:
+                    self._collector._report_failure(exc, entry.tup)
+                    self._collector.fail_held([entry])
 
     def window(self, firing: Firing) -> TupleWindow:
         """What the bolt, or a trigger, sees of a firing."""

@@ -168,13 +168,16 @@ class JoinBolt(WindowedBolt):
 
     def _column_reader(self, column: str) -> Callable[[Row], Any]:
         prefix, name = _split(column)
-        read = _reader(name)
         if prefix is not None:
-            place = self._places[prefix]
-            return lambda row: None if (tup := row[place]) is None else read(tup)
+            place, read_one = self._places[prefix], _reader(name)
+            return lambda row: None if (tup := row[place]) is None else read_one(tup)
+        readers = [_reader(name) for _ in self._joined]
 
         def first(row: Row) -> Any:
-            return next((value for tup in row if tup is not None and (value := read(tup)) is not None), None)
+            for tup, read in zip(row, readers, strict=True):
+                if tup is not None and (value := read(tup)) is not None:
+                    return value
+            return None
 
         return first
 
@@ -249,15 +252,19 @@ def _declares(fields: Fields, name: str) -> bool:
 def _reader(name: str) -> Callable[[Tuple], Any]:
     """Reads a field or a path into dicts; None where there is none."""
     head, *path = name.split(".")
+    fields: Fields | None = None  # of the last tuple: mostly all come from one stream
+    index: int | None = None
+    keys: list[str] = []
 
     def read(tup: Tuple) -> Any:
-        fields = tup.fields
-        if name in fields:
-            return tup.get_value_by_field(name)
-        if not path or head not in fields:
-            return None
-        value = tup.get_value_by_field(head)
-        for key in path:
+        nonlocal fields, index, keys
+        if tup._origin.fields is not fields:
+            fields = tup._origin.fields
+            has_all = name in fields
+            keys = [] if has_all else path
+            index = fields.field_index(name if has_all else head) if has_all or (path and head in fields) else None
+        value = None if index is None else tup.values[index]
+        for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         return value
 

@@ -250,3 +250,38 @@ def test_each_task_fires_for_itself_and_one_that_had_nothing_does_not():
         run.feed("a")
         run.advance(30)
         assert run.windows == [(10, ["a"])]
+
+
+def test_sessions_fire_early_by_a_trigger_and_go_on():
+    bolt = Noting().with_session_window(Duration(30), "value").with_watermark_interval(Duration(10))
+    with Run(bolt.with_trigger(EveryCount(2))) as run:
+        for value in "aba":
+            run.feed(value)
+        assert [seen[:4] for seen in run.seen] == [(0, 30, "early", ["a", "a"])]
+        run.advance(20)
+        run.feed("a")
+        run.advance(30)
+        assert [seen[:4] for seen in run.seen[1:]] == [(0, 30, "on-time", ["b"]), (0, 50, "on-time", ["a", "a", "a"])]
+        assert run.seen[2][4:] == (["a"], [])
+
+
+def test_the_key_of_a_session_is_that_of_its_window():
+    class Keys(Noting):
+        def execute(self, window):
+            self.collector.emit([window.key])
+
+    for key, expected in (("value", "a"), (["value"], ("a",)), (lambda tup: tup[0] * 2, "aa"), (None, None)):
+        with Run(Keys().with_session_window(Duration(5), key).with_watermark_interval(Duration(5))) as run:
+            run.feed("a")
+            run.advance(5)
+            assert run.seen == [expected]
+
+
+def test_a_rebalance_begins_with_empty_windows():
+    with Run(Noting().with_tumbling_window(Duration(10)), {"topology.message.timeout.secs": 2}) as run:
+        run.feed("a")
+        run.cluster.rebalance("run", wait_secs=0)
+        run.feed("b")
+        run.advance(20)
+        assert run.contents == [["b"]]
+        assert run.acked == [1]
