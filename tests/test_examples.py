@@ -165,6 +165,19 @@ def test_the_port_of_word_count_prints_counts(run):
     assert sum(map(int, counts.values())) >= 100
 
 
+def test_the_port_of_sliding_window_prints_the_averages_of_three_sums(run):
+    assert run("ports/sliding_window") == ["[7925]", "[13065]"]
+
+
+def test_the_port_of_sliding_tuple_ts_prints_the_sum_of_each_window(run):
+    assert run("ports/sliding_tuple_ts") == ["[11816]", "[21349]", "[22593]", "[24985]", "[25806]"]
+
+
+def test_the_port_of_join_bolt_prints_each_pair(run):
+    genders = ["male", "female"] * 5
+    assert sorted(run("ports/join_bolt")) == [f"[{i}, {i}, '{genders[i]}', {i + 20}]" for i in range(10)]
+
+
 def test_the_readme_lists_every_example():
     listed = set(re.findall(r"\]\((\S+\.py)\)", (EXAMPLES / "README.md").read_text()))
     assert listed == {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
