@@ -20,7 +20,10 @@ class Kind:
         raise NotImplementedError
 
     def add(self, entry: Entry) -> Iterable[Firing]:
-        """Take in an entry that is not late; `()` if that fires nothing. What the aggregator raises comes out, and leaves everything as it was."""
+        """Take in an entry that is not late; `()` if that fires nothing.
+
+        What the aggregator raises comes out, and leaves everything as it was.
+        """
         raise NotImplementedError
 
     def advance(self, watermark: int) -> Iterator[Firing]:
