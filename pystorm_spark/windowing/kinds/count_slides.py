@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Iterator
 from heapq import heappop, heappush
 from math import gcd
@@ -11,6 +10,7 @@ from typing import Any
 from pystorm_spark.aggregators import CombinerAggregator
 from pystorm_spark.windowing.entry import ON_TIME, Entry, Firing, by_number
 from pystorm_spark.windowing.kinds.kind import Kind
+from pystorm_spark.windowing.kinds.sorted_row import SortedRow
 from pystorm_spark.windowing.totals import Totals
 from pystorm_spark.windowing.units import Count, Duration
 
@@ -40,8 +40,8 @@ class CountSlides(Kind):
         self._in_event_time = in_event_time
         self._lateness = lateness or 0
         self._waiting: list[tuple[int, int, Entry]] = []  # a heap by time
-        # [(place, number, entry)], sorted, of what a window may still hold. A place is a count, or a time.
-        self._counted: list[tuple[int, int, Entry]] = []
+        # (place, number, entry) of what a window may still hold. A place is a count, or a time.
+        self._counted: SortedRow[tuple[int, int, Entry]] = SortedRow()
         self._number = 0  # entries that have counted
         self._since = 0  # of them since the last firing
         self._highest: int | None = None  # time that has counted
@@ -94,10 +94,7 @@ class CountSlides(Kind):
         self._number += 1
         self._since += 1
         self._highest = entry.at if self._highest is None else max(self._highest, entry.at)
-        if not self._counted or self._counted[-1][0] < place:
-            self._counted.append((place, entry.number, entry))
-        else:
-            insort(self._counted, (place, entry.number, entry))
+        self._counted.add((place, entry.number, entry))
         if self._since == self._slide:
             return True
         if self._count is None or self._count < self._slide:  # others are released when a window has fired
@@ -116,12 +113,12 @@ class CountSlides(Kind):
         assert self._highest is not None
         self._since = 0
         first = self._number - self._count + 1 if self._count is not None else self._highest - self._length + 1
-        at = bisect_left(self._counted, (first,))
+        at = self._counted.find((first,))
         firing = Firing(
             None if self._span is None else self._highest - self._span,
             self._highest,
             ON_TIME,
-            lambda: sorted((entry for _, _, entry in self._counted[at:]), key=by_number),
+            lambda: self._entries(at, len(self._counted)),
             self._previous,
             (lambda: self._folded(first, len(self._counted) - at)) if self._totals is not None else None,
         )
@@ -129,7 +126,7 @@ class CountSlides(Kind):
             self._previous = firing.entries
         yield firing
         if firing.has_failed:
-            del self._counted[at:]
+            self._counted.remove(at, len(self._counted))
             if self._totals is not None:
                 self._totals.clear()
         self._release()
@@ -152,6 +149,10 @@ class CountSlides(Kind):
             self._release_before(self._highest - self._length + 1)
 
     def _release_before(self, place: int) -> None:
-        at = bisect_left(self._counted, (place,))
-        self.released += sorted((entry for _, _, entry in self._counted[:at]), key=by_number)
-        del self._counted[:at]
+        at = self._counted.find((place,))
+        if at:
+            self.released += self._entries(0, at)
+            self._counted.remove(0, at)
+
+    def _entries(self, start: int, end: int) -> list[Entry]:
+        return sorted((entry for _, _, entry in self._counted.between(start, end)), key=by_number)

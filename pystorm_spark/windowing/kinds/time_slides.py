@@ -11,13 +11,13 @@ firing at `t`; and the clock is the watermark.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pystorm_spark.aggregators import CombinerAggregator, own_copy
 from pystorm_spark.windowing.entry import LATE, ON_TIME, Entry, Firing, by_number
 from pystorm_spark.windowing.kinds.kind import Kind
+from pystorm_spark.windowing.kinds.sorted_row import SortedRow
 from pystorm_spark.windowing.totals import Totals
 
 
@@ -37,7 +37,7 @@ class TimeSlides(Kind):
         self._lateness = lateness
         self._whole, self._remainder = divmod(length, slide)
         self._panes: dict[int, list[Entry]] = {}
-        self._order: list[int] = []  # the numbers of the panes, sorted
+        self._order: SortedRow[int] = SortedRow()  # the numbers of the panes
         self._passed: int | None = None  # the last end that the watermark has passed
         self._previous: list[Entry] = []
         self._aggregate = _Aggregate(aggregator, is_kept=lateness is not None) if aggregator is not None else None
@@ -87,7 +87,7 @@ class TimeSlides(Kind):
         entries = self._panes.get(pane)
         if entries is None:
             entries = self._panes[pane] = []
-            insort(self._order, pane)
+            self._order.add(pane)
         entries.append(entry)
         return () if self._lateness is None or self._passed is None else self._fire_again(pane, entry)
 
@@ -114,7 +114,7 @@ class TimeSlides(Kind):
     def _next(self) -> int | None:
         if self._passed is None:
             return self._first_end(self._order[0]) if self._order else None
-        at = bisect_left(self._order, self._first_pane(self._passed + 1))
+        at = self._order.find(self._first_pane(self._passed + 1))
         return max(self._first_end(self._order[at]), self._passed + 1) if at < len(self._order) else None
 
     def advance(self, watermark: int) -> Iterator[Firing]:
@@ -159,7 +159,7 @@ class TimeSlides(Kind):
         return self._panes_between(self._first_pane(end), 2 * end)
 
     def _panes_between(self, first: int, last: int) -> list[int]:
-        return self._order[bisect_left(self._order, first) : bisect_left(self._order, last + 1)]
+        return self._order.between(self._order.find(first), self._order.find(last + 1))
 
     def _entries(self, panes: list[int]) -> list[Entry]:
         return sorted((entry for pane in panes for entry in self._panes[pane]), key=by_number)
@@ -170,7 +170,7 @@ class TimeSlides(Kind):
         while count < len(self._order) and self._is_done(self._last_end(self._order[count])):
             count += 1
         if count:
-            done = self._order[:count]
+            done = self._order.between(0, count)
             self.released += self._entries(done)
             self._drop(done)
         if self._aggregate is not None and self._lateness is not None:
@@ -189,8 +189,8 @@ class TimeSlides(Kind):
             if self._aggregate is not None:
                 self._aggregate.drop_open(pane)
         if panes:
-            at = bisect_left(self._order, panes[0])
-            del self._order[at : at + len(panes)]
+            at = self._order.find(panes[0])
+            self._order.remove(at, at + len(panes))
 
 
 class _Aggregate:
