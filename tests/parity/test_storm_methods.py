@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pystorm_spark
+from pystorm_spark import windowing
 
 STORM = json.loads(Path(__file__).with_name("storm_methods.json").read_text(encoding="utf-8"))
 
@@ -80,7 +81,8 @@ EXCLUDED = {
 
 
 def ours(storm_class):
-    return getattr(pystorm_spark, OURS.get(storm_class, storm_class))
+    name = OURS.get(storm_class, storm_class)
+    return getattr(pystorm_spark if hasattr(pystorm_spark, name) else windowing, name)
 
 
 @pytest.mark.parametrize("storm_class", STORM)
