@@ -6,8 +6,10 @@ Reading order:
 |---|---|
 | `bolt` | `WindowedBolt`, with the methods that choose windows |
 | `units`, `settings`, `plan` | lengths; what a bolt's methods have set; that with the configuration, and checked |
+| `selecting` | what of a tuple is its key, its value or its timestamp |
 | `executor` | the bolt that the engine runs: puts tuples into windows |
 | `timing`, `task_clock`, `watermark` | how time comes to windows, by the clock and by timestamps |
+| `entry` | a tuple as windows keep it, and a window that is due |
 | `kinds/` | which tuples are in which window, and when it fires: pure |
 | `execution`, `collector`, `window` | how windows are executed, and what of them a bolt sees |
 | `totals`, `folding` | aggregates at a constant cost for each tuple |

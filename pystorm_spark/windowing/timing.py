@@ -27,7 +27,7 @@ class ByTheClock:
         # What comes at the moment of an end belongs to what follows: see `TimeSlides`.
         self._is_after_end = not isinstance(kind, (CountSlides, Endless))
         self._now = clock.start  # when the last tuple came
-        self._due: int | None = None  # when there is something to do, if nothing comes before
+        self._due: int | None = None  # the moment of the next end
         self._is_set = False  # the timer
 
     watermark: int | None = None
@@ -54,7 +54,7 @@ class ByTheClock:
         return True
 
     def has_taken(self) -> None:
-        """A tuple has been taken in: set the timer for the next end. None that comes later is due before it."""
+        """A tuple has been taken in: set the timer for the next end. Later tuples never have an earlier end."""
         if self._due is None:
             self._due = self._next_moment()
         if not self._is_set and self._due is not None:

@@ -39,7 +39,7 @@ class TupleWindow:
 
     @property
     def timing(self) -> str:
-        """ "on-time", "early" (fired by a trigger) or "late" (fired again because of a late tuple)."""
+        """Why it fires: "on-time", "early" (by a trigger) or "late" (again, because of a late tuple)."""
         return self._firing.timing
 
     @property

@@ -12,4 +12,5 @@ next one. `released` gathers the entries that no window needs any more.
 | `sessions` | sessions of keys |
 | `endless` | one window without an end, which fires by its trigger |
 | `triggering` | how they ask triggers |
+| `kind`, `sorted_row` | what they have in common |
 """
