@@ -90,6 +90,16 @@ def test_late_data_fires_again_what_is_late_and_shows_what_is_too_late(run):
     ]
 
 
+def test_sessions_end_when_it_is_quiet_and_show_early_results(run):
+    assert run("sessions") == [
+        "ada, early: 3 pages in 20 s: home search book",
+        "bob, on-time: 1 pages in 0 s: home",
+        "ada, on-time: 4 pages in 40 s: home search book cart",
+        "bob, on-time: 1 pages in 0 s: help",
+        "acked: 6 of 6",
+    ]
+
+
 def test_join_joins_by_id_and_keeps_the_rest_in_a_full_join(run):
     lines = run("join")
     assert sorted(lines) == [
