@@ -3,8 +3,7 @@
 Where to start reading: `topology` defines topologies. `runtime` is what a slot does with its frames; its docstring
 follows one tuple all the way. `local` runs one slot in this process, `spark` runs many beside executors. `checkpoint`
 makes commits durable; `state` is what stateful bolts keep in them. `windowing` is a feature on top: it uses what any
-component may use. `errors` draws the tree of errors.
-`docs/internals.md` says which function does what.
+component may use. `errors` draws the tree of errors. `docs/internals.md` says which function does what.
 """
 
 from pystorm_spark.cluster.info import ComponentInfo, TopologyInfo
