@@ -296,7 +296,8 @@ class Run:
 
 def pickled(plan: Plan) -> bytes:
     """The plan as slots get it."""
-    found: bytes = cloudpickle.dumps((cloudpickle.dumps(plan), pickle_components(plan), execute_timeout(plan)))
+    components = pickle_components(plan)  # first: its errors name the component and the attribute
+    found: bytes = cloudpickle.dumps((cloudpickle.dumps(plan), components, execute_timeout(plan)))
     return found
 
 

@@ -27,7 +27,7 @@ class Warned(logging.Handler):
         self.told = []
 
     def emit(self, record):
-        if "until there is room" in record.getMessage():
+        if "until there is space" in record.getMessage():
             self.told.append(record.getMessage())
 
 
