@@ -308,9 +308,14 @@ class Slot:
         return busy or any(task.can_run() for task in self._turned)  # user threads may have emitted meanwhile
 
     def _call_due(self, timers: TimerQueue, now: float) -> None:
-        """Make the calls of user code that are due; a bolt that is executed by a thread of its own makes its own."""
+        """Make the calls of user code that are due; a bolt that is executed by a thread of its own makes its own.
+
+        A task that is held up has one call of each timer before it. One of the calls may close the slot.
+        """
         for timer in timers.take_due(now):
-            timer.task.call(timer.fire, "a timer")
+            if self.is_open and not timer.is_handed_over:
+                timer.is_handed_over = True
+                timer.task.call(timer.fire, "a timer")
 
     def _open_short_way(self) -> None:
         # The short way makes no call between its check and its change: see BoltCollector.

@@ -20,7 +20,7 @@ FEWEST_CANCELLED = 64  # among those that wait, before they are taken out
 class TaskTimer(TimerHandle):
     """One call of a task, or one every so many seconds."""
 
-    __slots__ = ("_queue", "call", "due", "every", "task")
+    __slots__ = ("_queue", "call", "due", "every", "is_handed_over", "task")
 
     def __init__(
         self, queue: TimerQueue, task: Task, due: float, call: Callable[[], object], every: Timer | None
@@ -30,6 +30,7 @@ class TaskTimer(TimerHandle):
         self.call = call
         self.due = exact(due)
         self.every = every
+        self.is_handed_over = False  # to the task, which has not made the call yet
         self._queue = queue
 
     def cancel(self) -> None:
@@ -39,6 +40,7 @@ class TaskTimer(TimerHandle):
 
     def fire(self) -> None:
         """Make the call, unless it was cancelled after it had been due."""
+        self.is_handed_over = False
         if not self.is_cancelled:
             self.call()
 

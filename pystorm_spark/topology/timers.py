@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 from pystorm_spark.errors import StormError
 from pystorm_spark.naming import java_names
+
+SHORTEST_PERIOD_SECS = 1e-9  # times that are equal to a nanosecond are equal
 
 
 @java_names()
@@ -25,9 +27,9 @@ class TimerHandle:
 
 def check_call(call: str, secs: Any, function: Any, is_period: bool = False) -> None:
     """Refuse a time that is no time, or what cannot be called."""
-    is_number = isinstance(secs, (int, float)) and not isinstance(secs, bool) and math.isfinite(secs)
-    if not is_number or (is_period and secs <= 0):
-        kind = "a number of seconds above 0" if is_period else "a finite number of seconds"
+    is_number = isinstance(secs, (int, float)) and not isinstance(secs, bool) and abs(secs) <= sys.float_info.max
+    if not is_number or (is_period and secs < SHORTEST_PERIOD_SECS):
+        kind = f"{SHORTEST_PERIOD_SECS:g} seconds or more" if is_period else "a finite number of seconds"
         raise StormError(f"{call} takes {kind}, got {secs!r}")
     if not callable(function):
         raise StormError(f"{call} takes a function without arguments, got {function!r}")

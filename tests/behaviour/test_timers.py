@@ -5,8 +5,15 @@ import threading
 import pytest
 
 from pystorm_spark import Bolt, Spout, StormError
-from tests.behaviour.engine import STANDING_TIME, advance, chain, component, run, run_until_idle
+from tests.behaviour.engine import ONE_PROCESS, STANDING_TIME, advance, chain, component, run, run_until_idle
 from tests.behaviour.probes import Does, note, noted, numbers, passes_on
+
+
+def kill_it():
+    the_cluster.pop().kill_topology("topology", 0)
+
+
+the_cluster = []  # of this process
 
 
 class Prepares(Bolt):
@@ -227,6 +234,21 @@ def test_a_timer_that_another_thread_sets_fires_in_the_thread_of_the_task(cluste
     assert noted("threads") == [True]
 
 
+@pytest.mark.local_only(ONE_PROCESS)
+def test_no_timer_fires_behind_one_that_kills_the_topology(cluster):
+    the_cluster.append(cluster)
+
+    def kills(bolt):
+        bolt.context.call_later(0.1, kill_it)
+        bolt.context.call_later(0.1, lambda: note("fired", "at the same time"))
+        bolt.context.call_later(0.2, lambda: note("fired", "later"))
+
+    run(cluster, chain(numbers(0), Prepares(kills)))
+    advance(cluster, 1)
+
+    assert (noted("fired"), the_cluster) == ([], [])
+
+
 @pytest.mark.local_only(STANDING_TIME)
 @pytest.mark.parametrize(
     ("call", "secs", "told"),
@@ -234,8 +256,10 @@ def test_a_timer_that_another_thread_sets_fires_in_the_thread_of_the_task(cluste
         ("call_later", None, "a finite number of seconds, got None"),
         ("call_later", float("inf"), "a finite number of seconds, got inf"),
         ("call_at", True, "a finite number of seconds, got True"),
-        ("call_every", 0, "a number of seconds above 0, got 0"),
-        ("call_every", "1", "a number of seconds above 0, got '1'"),
+        ("call_later", 10**400, "a finite number of seconds, got 1000"),
+        ("call_every", 0, "1e-09 seconds or more, got 0"),
+        ("call_every", 1e-320, "1e-09 seconds or more, got 1e-320"),
+        ("call_every", "1", "1e-09 seconds or more, got '1'"),
     ],
 )
 def test_a_time_that_is_none_is_refused(cluster, call, secs, told):
