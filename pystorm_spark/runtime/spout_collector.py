@@ -154,7 +154,12 @@ class SpoutCollector(SpoutOutputCollector):
         out_tasks = [port.task_id for port in ports]
         row = self._task.row_for(route, ports, values)  # before it is posted, because it may raise
 
+        position = self._task.position
+        rollbacks = position.rollbacks if position is not None else 0
+
         def launch() -> None:
+            if position is not None and position.rollbacks != rollbacks:
+                return  # the spout emits it again
             self.emits += 1
             self._task.launch(route, ports, values, message_id, row)
             if self.watched:

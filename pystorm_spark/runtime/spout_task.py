@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -111,11 +112,21 @@ class SpoutTask(Task):
         self.collector.watch()
 
     def set_active(self, active: bool) -> None:
-        if active != self._active:
+        if active != self._active and not (active and self._waits()):
             self._active = active
             self.guard(self.spout.activate if active else self.spout.deactivate, "activate" if active else "deactivate")
 
-    # Emitting.
+    # Calls that may emit.
+
+    def _waits(self) -> bool:
+        """Whether nothing is called that may emit: the position would be ahead of what the commit holds."""
+        return self.position is not None and self.slot_context.quiescing
+
+    def make_call(self, call: Callable[[], object], what: str) -> None:
+        if self._waits():
+            self.slot_context.post_beginning(partial(self.make_call, call, what))
+        else:
+            super().make_call(call, what)
 
     def poll(self, most: int, until: float) -> int:
         """Call `next_tuple` up to `most` times, not after `until`; return the number of emitted tuples."""
@@ -158,7 +169,7 @@ class SpoutTask(Task):
 
     def has_nothing_to_do(self) -> bool:
         before, self._idle_emits = self._idle_emits, self.collector.emits
-        return self._active and before == self._idle_emits
+        return self._active and before == self._idle_emits and not self._waits()
 
     def wants_commit(self) -> bool:
         """Whether outcomes that wait for a commit take half of the pending limit or more."""

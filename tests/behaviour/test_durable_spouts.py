@@ -1,10 +1,12 @@
 """Spouts whose position is part of the commit."""
 
+import threading
+
 import pytest
 
 from pystorm_spark import DurableSpout, LocalCluster, TopologyBuilder
 from pystorm_spark.state import StatefulBolt
-from tests.behaviour.engine import advance, chain, component, run
+from tests.behaviour.engine import ONE_PROCESS, advance, chain, component, run
 from tests.behaviour.probes import Sink, note, noted
 
 SOON = {"topology.state.checkpoint.interval.ms": 100, "topology.message.timeout.secs": 10}
@@ -207,3 +209,128 @@ def test_a_position_that_raises_is_no_commit(cluster):
 
     assert run_to_the_end(cluster, builder.create_topology(), EXACTLY_ONCE) == ONCE_EACH
     assert [error.exception for error in component(cluster, "log").errors] == ["ValueError: not now"]
+
+
+class ByTimer(DurableSpout):
+    """Emits the numbers up to `COUNT` by a timer; with exactly-once a counter does for a position."""
+
+    outputs = ("number",)
+
+    def open(self, conf, context, collector):
+        self.collector = collector
+        self.go_to(0)
+        self.begin(context)
+
+    def begin(self, context):
+        context.call_every(0.05, self.emit_next)
+
+    def go_to(self, position):
+        self.next = position or 0
+
+    init_position = rollback_position = go_to
+
+    def position(self):
+        return self.next
+
+    def next_tuple(self):
+        pass
+
+    def emit_next(self):
+        if self.next < COUNT:
+            self.next += 1
+            self.collector.emit([self.next - 1], message_id=self.next)
+
+
+class ByIdle(ByTimer):
+    def begin(self, context):
+        pass
+
+    def idle(self):
+        self.emit_next()
+
+
+class CountsByTick(Counts):
+    """Holds its input until a tick comes."""
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.waiting = []
+
+    def component_configuration(self):
+        return {"topology.tick.tuple.freq.secs": 0.3}
+
+    def execute(self, tup):
+        if tup.source_component != "__system":
+            self.waiting.append(tup)
+            return
+        waiting, self.waiting = self.waiting, []
+        for held in waiting:
+            super().execute(held)
+        self.collector.ack(tup)
+
+
+@pytest.mark.parametrize("spout", [ByTimer, ByIdle])
+@pytest.mark.parametrize("deed", [crashes, fails])
+def test_what_is_emitted_outside_next_tuple_waits_for_a_commit_whole(cluster, spout, deed):
+    builder = TopologyBuilder()
+    builder.set_spout("log", spout())
+    builder.set_bolt("counts", CountsByTick(deed)).global_grouping("log")
+    run(cluster, builder.create_topology(), {**EXACTLY_ONCE, "topology.bolt.on.error": "restart"})
+    for _ in range(8):
+        advance(cluster, 1)
+
+    assert noted("deeds") == [1]
+    assert cluster.read_state("topology", "counts") == ONCE_EACH
+
+
+class InReach(ByTimer):
+    """Its position ends before the first message that is not settled, so that its emits may come from any thread."""
+
+    most = 20  # before the rollback
+
+    def begin(self, context):
+        the_spout[:] = [self]
+
+    def go_to(self, position):
+        super().go_to(position)
+        self.first = self.next
+
+    def rollback_position(self, position):
+        self.go_to(position)
+        self.most = COUNT
+
+    init_position = go_to
+
+    def next_tuple(self):
+        if self.next < self.most:
+            self.emit_next()
+
+    def settled(self, message_ids):
+        self.first = max([self.first, *message_ids])
+
+    def position(self):
+        return self.first
+
+
+the_spout = []  # of this process
+
+
+def has_a_thread_emit_and_fails(bolt, tup):
+    emitter = threading.Thread(target=the_spout[0].emit_next)
+    emitter.start()
+    emitter.join()
+    bolt.collector.fail(tup)
+
+
+@pytest.mark.local_only(ONE_PROCESS)
+def test_what_a_thread_has_emitted_before_a_rollback_is_emitted_once_more_and_not_twice(cluster):
+    builder = TopologyBuilder()
+    builder.set_spout("log", InReach())
+    builder.set_bolt("counts", CountsByTick(has_a_thread_emit_and_fails)).global_grouping("log")
+
+    run(cluster, builder.create_topology(), EXACTLY_ONCE)
+    for _ in range(3):
+        advance(cluster, 1)
+
+    assert noted("deeds") == [1]
+    assert cluster.read_state("topology", "counts") == ONCE_EACH

@@ -23,6 +23,7 @@ class SpoutPosition:
         self._spout = spout
         self._committed: bytes | None = None  # packed
         self._prepared: bytes | None = None
+        self.rollbacks = 0
         self._seen: tuple[int, ...] | None = None  # what the task had emitted and heard at the last prepare
 
     def restore(self, sections: Sequence[bytes]) -> None:
@@ -56,6 +57,7 @@ class SpoutPosition:
     def rollback(self) -> None:
         """Have the spout emit again whatever came after the last commit."""
         self._prepared = self._seen = None
+        self.rollbacks += 1
         self._task.guard(lambda: self._spout.rollback_position(self._value()), "rollback_position")
 
     def _heard(self) -> tuple[int, ...]:
