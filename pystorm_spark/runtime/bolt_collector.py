@@ -290,7 +290,7 @@ class BoltCollector(OutputCollector):
             self.failed += 1
         if verb == "fail":
             self._slot_context.outbox.why = why
-            tree.fail()
+            self._task.fail_tree(tree)
         release([tree])
         if self.watched:
             self._task.tell_settled(tup, verb)

@@ -77,6 +77,7 @@ class BoltTask(Task):
         "_deferred_ticks",
         "_execute",
         "_idle_executed",
+        "_is_exactly_once",
         "_most_held",
         "_restart",
         "_stale",
@@ -117,11 +118,11 @@ class BoltTask(Task):
         self.transactions = Transactions(task_id, slot_context) if tracked and has_state else None
         self.crash_cause: BaseException | None = None  # that a timer is about to raise
         self._deferred_ticks: list[Tuple] = []  # and calls, see `defers`
-        self._deferred_calls: list[Callable[[], None]] = []
+        self._deferred_calls: list[tuple[Callable[[], object], str]] = []
         # With exactly-once all tuples that a user's bolt holds are recorded; bolts of the engine roll back themselves.
         is_users = self.committed is None or isinstance(self.committed, DurableBolt)
-        is_exactly_once = conf["topology.state.guarantee"] == "exactly-once"
-        self._most_held = sys.maxsize if is_users and is_exactly_once else HELD_MEASURED
+        self._is_exactly_once: bool = conf["topology.state.guarantee"] == "exactly-once"
+        self._most_held = sys.maxsize if is_users and self._is_exactly_once else HELD_MEASURED
 
     def component(self) -> Any:
         return self.bolt.wrapped if isinstance(self.bolt, WrappingBolt) else self.bolt
@@ -335,7 +336,7 @@ class BoltTask(Task):
         if self.transactions is None:
             make()
         elif self.defers():
-            self._deferred_calls.append(partial(self.make_call, call, what))
+            self._deferred_calls.append((call, what))
         else:
             self.in_transaction(make)
         cause, self.crash_cause = self.crash_cause, None
@@ -352,15 +353,21 @@ class BoltTask(Task):
             self.in_transaction(tell)
 
     def in_transaction(self, call: Callable[[], None]) -> None:
-        """Make `call`; what the bolt emits meanwhile belongs to the commit that holds what the bolt changes."""
+        """Make `call`; what the bolt emits meanwhile belongs to the commit that holds what the bolt changes.
+
+        While the bolt holds rolled back tuples, it is rolled back again when it lets go of them: its emits are dropped.
+        """
         assert self.transactions is not None
         collector = self.collector
-        tree: Tree = self.transactions.begin()
-        if self.slot_context.deferring:
-            release([tree])
-            trees = self._held_transactions()
-            tree = join(trees)
+        tree: Tree
+        if self._stale:
+            tree = ROLLED_BACK
             tree.unsettled += 1
+        elif self.slot_context.deferring:
+            tree = join(self._held_transactions())
+            tree.unsettled += 1
+        else:
+            tree = self.transactions.begin()
         collector.transaction, was_short = tree, collector.short_way
         collector.short_way = False
         try:
@@ -383,6 +390,15 @@ class BoltTask(Task):
         trees = {member: None for tup in self.collector.held for member in tup._tree.members()}
         return [tree for tree in trees if self._is_transaction(tree)]
 
+    def fail_tree(self, tree: Tree) -> None:
+        """Fail `tree`, of which the caller releases a tuple.
+
+        At-least-once a transaction goes on: with the failed tuple done, the commit still waits for the others.
+        """
+        for member in tree.members():
+            if self._is_exactly_once or not self._is_transaction(member):
+                member.fail()
+
     def _is_transaction(self, tree: Tree) -> bool:
         if isinstance(tree, Branch):
             return not tree.failed and tree.home_task in self.slot_context.with_transactions
@@ -404,13 +420,16 @@ class BoltTask(Task):
         return bool(self._deferred_calls or self._deferred_ticks)
 
     def go_on(self) -> None:
-        """Queue the ticks, and make the calls, that have waited for a commit."""
+        """Queue the ticks, and make the calls, that have waited for a commit, before those that came later."""
         ticks, self._deferred_ticks = self._deferred_ticks, []
         self._ticks += len(ticks)
         self.inbox.extend(ticks)
         calls, self._deferred_calls = self._deferred_calls, []
-        for call in calls:
-            self.slot_context.post(call)
+        if self.wake_apart is not None:
+            self.calls.extendleft(partial(self.make_call, *call) for call in reversed(calls))
+            self.wake_apart()
+        else:
+            self.slot_context.post_first([partial(self.call, *call) for call in calls])
 
     def _execute_watched(self, batch: list[Tuple]) -> None:
         for tup in batch:

@@ -110,6 +110,11 @@ class SlotContext:
         self._posted.append(call)
         self.wake()
 
+    def post_first(self, calls: list[Callable[[], None]]) -> None:
+        """Have the slot's own thread make `calls`, in this order, before those that are posted already."""
+        self._posted.extendleft(reversed(calls))
+        self.wake()
+
     def post_beginning(self, call: Callable[[], None]) -> None:
         """Post a call that begins a tree; it waits while the slot is quiescing."""
         self._beginnings.append(call)

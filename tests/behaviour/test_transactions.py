@@ -4,8 +4,8 @@ import pytest
 
 from pystorm_spark import TickAwareBolt, TopologyBuilder
 from pystorm_spark.state import StatefulBolt
-from tests.behaviour.engine import advance, run
-from tests.behaviour.probes import note, noted, numbers
+from tests.behaviour.engine import STANDING_TIME, advance, run
+from tests.behaviour.probes import Replaying, note, noted, numbers
 
 SOON = {"topology.state.checkpoint.interval.ms": 100, "topology.message.timeout.secs": 5}
 EXACTLY_ONCE = {**SOON, "topology.state.guarantee": "exactly-once"}
@@ -153,3 +153,103 @@ def test_a_tuple_that_fails_takes_all_back_with_exactly_once(cluster):
 def test_a_tuple_that_fails_is_in_the_commit_at_least_once(cluster):
     assert run_to_the_end(cluster, topology(ByTimer(), Remembers(fails)), SOON) == ONCE_EACH
     assert noted("deeds") == [1]
+
+
+class AllAtOnce(Counts):
+    """Emits all numbers in one call of a timer, 7 first."""
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        context.call_every(0.05, self.emit_all)
+
+    def emit_all(self):
+        if not self.state.get("emitted"):
+            self.state.put("emitted", COUNT)
+            for number in sorted(range(COUNT), key=lambda number: number != 7):
+                self.collector.emit([number])
+
+
+class FailsOneAtOnce(AcksByTick):
+    """Fails 7 when it comes, and crashes at the first tick that finds it with the others."""
+
+    def execute(self, tup):
+        if tup.source_component == "__system" and self.waiting and not noted("deeds"):
+            note("deeds", 1)
+            raise ValueError("the slot shall die")
+        if tup.source_component != "__system" and tup[0] == 7:
+            self.state.put(7, self.state.get(7, 0) + 1)
+            self.collector.fail(tup)
+        else:
+            super().execute(tup)
+
+
+def test_a_commit_waits_for_the_others_of_a_call_one_of_whose_tuples_failed_at_least_once(cluster):
+    conf = {**SOON, "topology.bolt.on.error": "restart"}
+
+    assert run_to_the_end(cluster, topology(AllAtOnce(), FailsOneAtOnce(), 1), conf) == ONCE_EACH
+    assert noted("deeds") == [1]
+
+
+class HoldsInputs(ByTimer):
+    """Emits by a timer, and acks its inputs by another one."""
+
+    def prepare(self, conf, context, collector):
+        super().prepare(conf, context, collector)
+        self.waiting = []
+        context.call_every(1, self.let_go)
+
+    def let_go(self):
+        while self.waiting:
+            self.collector.ack(self.waiting.pop())
+
+    def execute(self, tup):
+        self.waiting.append(tup)
+
+
+def test_what_a_timer_does_while_its_bolt_holds_rolled_back_tuples_leaves_nothing_behind(cluster):
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Replaying([[1]]))
+    builder.set_bolt("counts", HoldsInputs()).shuffle_grouping("spout")
+    builder.set_bolt("remembers", Remembers(fails)).global_grouping("counts")
+
+    assert run_to_the_end(cluster, builder.create_topology(), EXACTLY_ONCE) == ONCE_EACH
+    assert noted("deeds") == [1]
+
+
+class HandsOver(ByTimer):
+    """Hands calls over by a timer, which may have to wait for a commit, and while a commit is prepared."""
+
+    def hand_over(self):
+        number = self.handed_over = getattr(self, "handed_over", 0) + 1
+        self.collector.run(lambda _: note("ran", number))
+
+    def emit_next(self):
+        super().emit_next()
+        self.hand_over()
+
+    def pre_prepare(self, txid):
+        self.hand_over()
+
+
+@both_guarantees
+def test_calls_that_wait_for_a_commit_are_made_in_the_order_in_which_they_were_handed_over(cluster, conf):
+    run(cluster, topology(HandsOver(), AcksByTick(), 1), conf)
+    advance(cluster, 3)
+    cluster.kill_topology("topology", 0)
+
+    assert len(noted("ran")) > COUNT
+    assert noted("ran") == list(range(1, len(noted("ran")) + 1))
+
+
+@pytest.mark.local_only(STANDING_TIME)
+def test_a_timer_that_waits_for_a_commit_is_called_once_for_all_the_times_it_missed(cluster):
+    class Beats(AllAtOnce):
+        def prepare(self, conf, context, collector):
+            super().prepare(conf, context, collector)
+            context.call_every(0.01, lambda: note("beats", round(context.monotonic(), 6)))
+
+    run(cluster, topology(Beats(), AcksByTick(), 1), SOON)
+    advance(cluster, 1)
+
+    assert 0.3 in noted("beats")
+    assert len(noted("beats")) == len(set(noted("beats"))) < 100
