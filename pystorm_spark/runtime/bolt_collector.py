@@ -14,6 +14,7 @@ from pystorm_spark.core import compiled, laid_out
 from pystorm_spark.errors import EmitError
 from pystorm_spark.runtime.durable.uncommitted import FAILED_IT, IN_FLIGHT
 from pystorm_spark.runtime.router import Port, Route
+from pystorm_spark.runtime.slot_context import UserCall
 from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, join, release
 from pystorm_spark.topology.collector import MISSING, Anchors, OutputCollector, anchor_tuples, bolt_emit
 from pystorm_spark.topology.fields import DEFAULT_STREAM
@@ -181,8 +182,7 @@ class BoltCollector(OutputCollector):
             self._task.report_from_user(error, tup)
 
     def run(self, function: Callable[[Any], object]) -> None:
-        call = partial(self._task.call, partial(function, self), "run")
-        self._slot_context.post(call)
+        self._slot_context.post(UserCall(self._task.call, partial(function, self), "run"))
 
     def dead_letter(self, letter: Mapping[str, Any]) -> None:
         self._task.write_dead_letter(letter)
@@ -241,7 +241,7 @@ class BoltCollector(OutputCollector):
         """Ack or fail with hooks, or from another thread."""
         if self._slot_context.enter():
             try:
-                self._slot_context.run_posted()
+                self._slot_context.run_earlier()
             finally:
                 self._slot_context.leave()
         with self._slot_context.lock:
@@ -254,7 +254,7 @@ class BoltCollector(OutputCollector):
         """Make `call` in the slot's own thread: at once if this is it, otherwise before the bolt's next ack."""
         if self._slot_context.enter():
             try:
-                self._slot_context.run_posted()
+                self._slot_context.run_earlier()
                 call()
             finally:
                 self._slot_context.leave()

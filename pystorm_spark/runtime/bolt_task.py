@@ -16,7 +16,7 @@ from pystorm_spark.errors import SerializationError, SlotLostError, StormError, 
 from pystorm_spark.metrics.stats import TaskStats
 from pystorm_spark.runtime.bolt_collector import BoltCollector, UntrackedBoltCollector
 from pystorm_spark.runtime.durable.transactions import Transactions, TransactionTree
-from pystorm_spark.runtime.slot_context import LATER, SlotContext
+from pystorm_spark.runtime.slot_context import LATER, SlotContext, UserCall
 from pystorm_spark.runtime.task import Task
 from pystorm_spark.runtime.trees import ROLLED_BACK, UNTRACKED, Branch, Tick, join, release
 from pystorm_spark.topology.component import Bolt, WrappingBolt
@@ -429,7 +429,7 @@ class BoltTask(Task):
             self.calls.extendleft(partial(self.make_call, *call) for call in reversed(calls))
             self.wake_apart()
         else:
-            self.slot_context.post_first([partial(self.call, *call) for call in calls])
+            self.slot_context.post_first([UserCall(self.call, *call) for call in calls])
 
     def _execute_watched(self, batch: list[Tuple]) -> None:
         for tup in batch:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,17 @@ HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()  # the short wa
 LATER = "later"  # a `before` callback returns it to put a tuple off
 
 
+class UserCall(partial[object]):
+    """A posted call into user code, which is not made in the middle of another one."""
+
+
 @laid_out
 class SlotContext:
     """Shared by the tasks of one slot: clock, outbox, codec, and the calls that other threads have posted."""
 
     __slots__ = (
         "_beginnings",
+        "_makes_posted",
         "_pool",
         "_posted",
         "before",
@@ -73,8 +79,9 @@ class SlotContext:
         self.quiescing = False  # until a commit: no tree begins
         self.deferring = False  # until a commit: timers and ticks of bolts with state wait
         self.rollbacks = 0  # with exactly-once: how often uncommitted work was rolled back
-        self._posted: deque[Callable[[], None]] = deque()
-        self._beginnings: deque[Callable[[], None]] = deque()  # posted calls that begin trees
+        self._posted: deque[Callable[[], object]] = deque()
+        self._beginnings: deque[Callable[[], object]] = deque()  # posted calls that begin trees
+        self._makes_posted = False  # one of them is being made
         self._pool: Executor | None = None
 
     def enter(self) -> bool:
@@ -105,12 +112,12 @@ class SlotContext:
         """Drop all posted calls from now on: the slot is not turned any more, but user threads may go on posting."""
         self._posted, self._beginnings = deque(maxlen=0), deque(maxlen=0)
 
-    def post(self, call: Callable[[], None]) -> None:
+    def post(self, call: Callable[[], object]) -> None:
         """Have the slot's own thread make `call`, in the order posted."""
         self._posted.append(call)
         self.wake()
 
-    def post_first(self, calls: list[Callable[[], None]]) -> None:
+    def post_first(self, calls: Sequence[Callable[[], object]]) -> None:
         """Have the slot's own thread make `calls`, in this order, before those that are posted already."""
         self._posted.extendleft(reversed(calls))
         self.wake()
@@ -125,17 +132,33 @@ class SlotContext:
 
     def run_posted(self) -> bool:
         """Make the posted calls; return whether there were any."""
-        ran = _run_all(self._posted)
-        if not self.quiescing:
-            ran |= _run_all(self._beginnings)
+        before, self._makes_posted = self._makes_posted, True
+        try:
+            ran = _run_all(self._posted)
+            if not self.quiescing:
+                ran |= _run_all(self._beginnings)
+        finally:
+            self._makes_posted = before
         return ran
+
+    def run_earlier(self) -> None:
+        """Make what was posted before an emit or ack of this thread, up to the first call into user code.
+
+        Within a posted call that is nothing: all others were posted later.
+        """
+        if self._makes_posted:
+            return
+        for _ in range(len(self._posted)):
+            if isinstance(self._posted[0], UserCall):
+                return
+            self._posted.popleft()()
 
 
 def _no_letters(component: str, line: str) -> None:
     raise StormError(f"{component!r} writes a dead letter, and there is no place for it")
 
 
-def _run_all(calls: deque[Callable[[], None]]) -> bool:
+def _run_all(calls: deque[Callable[[], object]]) -> bool:
     """Make the calls queued now. Calls posted meanwhile wait, so that threads cannot keep the slot busy for ever."""
     waiting = len(calls)
     for _ in range(waiting):

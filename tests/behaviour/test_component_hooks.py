@@ -64,6 +64,32 @@ def test_a_bolt_hands_over_emits_and_acks_at_once(cluster):
     assert sorted(noted("b")) == [[0], [1], [2], [3], [4]]
 
 
+def test_what_is_handed_over_is_called_between_two_executes_one_after_the_other(cluster):
+    def hands_over_many(bolt, tup):
+        def emits_twice(number, collector):
+            collector.emit([2 * number])
+            note("emitted", 2 * number)
+            collector.emit([2 * number + 1])
+            note("emitted", 2 * number + 1)
+
+        def hand_over():
+            for number in range(1, 500):
+                bolt.collector.run(lambda collector, number=number: emits_twice(number, collector))
+
+        thread = threading.Thread(target=hand_over)
+        thread.start()
+        thread.join()
+        emits_twice(0, bolt.collector)
+        bolt.collector.ack(tup)
+
+    run(cluster, chain(numbers(1), Does(hands_over_many, ["value"]), Sink()))
+    advance(cluster, 1)
+
+    assert noted("emitted") == list(range(1000))
+    assert noted("b") == [[number] for number in range(1000)]
+    assert component(cluster, "a").errors == []
+
+
 def test_an_exception_in_a_handed_over_call_is_reported(cluster):
     run(cluster, chain(numbers(1), Does(lambda bolt, tup: (bolt.collector.run(lambda _: 1 / 0), acks(bolt, tup)))))
     advance(cluster, 0.5)
