@@ -23,8 +23,8 @@ from pystorm_spark.windowing.units import Count, Duration
 
 Conf = Mapping[str, Any]
 
-LENGTH = ("topology.bolts.window.length.count", "topology.bolts.window.length.duration.ms")
-SLIDE = ("topology.bolts.window.sliding.interval.count", "topology.bolts.window.sliding.interval.duration.ms")
+LENGTH_KEYS = ("topology.bolts.window.length.count", "topology.bolts.window.length.duration.ms")
+SLIDE_KEYS = ("topology.bolts.window.sliding.interval.count", "topology.bolts.window.sliding.interval.duration.ms")
 LAG = "topology.bolts.tuple.timestamp.max.lag.ms"
 INTERVAL = "topology.bolts.watermark.event.interval.ms"
 LATE_STREAM = "topology.bolts.late.tuple.stream"
@@ -122,7 +122,7 @@ def plan_of(component: str, settings: Settings, own_conf: Conf, conf: Conf) -> P
     if settings.length is None and settings.gap is None and not is_endless:
         raise InvalidConfigError(
             f"bolt {component!r} has no window length: call with_window, with_tumbling_window or with_session_window, "
-            f"or set {LENGTH[0]} or {LENGTH[1]}"
+            f"or set {LENGTH_KEYS[0]} or {LENGTH_KEYS[1]}"
         )
     lag = settings.lag.value if settings.lag is not None else conf[LAG]
     interval = settings.watermark_interval.value if settings.watermark_interval is not None else conf[INTERVAL]
@@ -137,8 +137,8 @@ def with_lengths(component: str, settings: Settings, own_conf: Conf, conf: Conf)
         return settings
     length, slide = settings.length, settings.slide
     for level in (own_conf, conf):
-        length = length or _extent(component, level, LENGTH)
-        slide = slide or _extent(component, level, SLIDE)
+        length = length or _extent(component, level, LENGTH_KEYS)
+        slide = slide or _extent(component, level, SLIDE_KEYS)
     return replace(settings, length=length, slide=None if length is None else slide or Count(1))
 
 
