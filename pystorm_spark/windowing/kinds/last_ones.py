@@ -86,7 +86,8 @@ class LastOnes(Kind):
         while self._waiting and self._waiting[0][0] <= time:
             _, number, entry = heappop(self._waiting)
             insort(self._last, (number, entry))
-            self._reached.append(number)
+            if self._totals is not None:
+                self._reached.append(number)
         surplus = len(self._last) - self._length
         if surplus > 0:
             self.released += [entry for _, entry in self._last[:surplus]]
