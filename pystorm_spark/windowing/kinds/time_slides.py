@@ -94,7 +94,7 @@ class TimeSlides(Kind):
     def _fire_again(self, pane: int, entry: Entry) -> Iterator[Firing]:
         assert self._passed is not None
         for end in range(self._first_end(pane), min(self._last_end(pane), self._passed) + 1):
-            if self._panes_of(end):  # unless the entries have failed in a window before it
+            if pane in self._panes:  # unless the entry has failed in a window before it
                 yield from self._fire(end, LATE, entry)
 
     def _has_passed(self, end: int) -> bool:

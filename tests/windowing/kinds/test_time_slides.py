@@ -95,6 +95,20 @@ def test_what_fails_leaves_all_windows(length, slide, lateness, steps, fails):
     assert not drive.held
 
 
+def test_a_late_tuple_that_has_failed_fires_no_window_that_does_not_hold_it():
+    drive = Drive(TimeSlides(10, 5, 0, 20), fails={4})
+    drive.add(8)
+    drive.add(13)
+    drive.advance(20)
+    drive.add(7)
+    assert drive.fired == [
+        (0, 10, "on-time", [0]),
+        (5, 15, "on-time", [0, 1]),
+        (10, 20, "on-time", [1]),
+        (0, 10, "late", [0, 2]),  # fails
+    ]
+
+
 def test_the_worked_example_of_storms_documentation():
     drive = Drive(TimeSlides(20, 10))
     day, hour = 0, 2 * 3600
