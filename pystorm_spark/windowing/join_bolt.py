@@ -54,8 +54,8 @@ class JoinBolt(WindowedBolt):
     Selector: ClassVar[type[Selector]] = Selector
 
     def __init__(self, *args: Any) -> None:
-        by, id_, field = args if len(args) == 3 else (Selector.SOURCE, *args, *[None] * (2 - len(args)))
-        if not isinstance(by, Selector):
+        by, id_, field, *more = args if len(args) > 2 else (Selector.SOURCE, *args, *[None] * (2 - len(args)))
+        if more or not isinstance(by, Selector):
             raise InvalidTopologyError(f"JoinBolt takes a JoinBolt.Selector, an id and a field, got {args!r}")
         self._by = by
         self._joined = [Joined(_id(id_), _field(field))]

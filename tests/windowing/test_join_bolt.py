@@ -149,6 +149,7 @@ def test_sliding_windows_repeat_rows_unless_only_new_ones_are_wanted():
     [
         (lambda: JoinBolt("a"), "a join field"),
         (lambda: JoinBolt("a", "x:y"), "without ':'"),
+        (lambda: JoinBolt(JoinBolt.Selector.STREAM, "a", "x", "y"), "a JoinBolt.Selector, an id and a field, got"),
         (lambda: JoinBolt(None, "x"), "the id of a component"),
         (lambda: JoinBolt("stream", "a", "x"), "JoinBolt.Selector"),
         (lambda: JoinBolt("a", "x").join("b", "y:z", "a"), "without ':'"),
