@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from pystorm_spark.windowing import Count, DetachedTuple, Duration, EveryCount
+from pystorm_spark.windowing import CONTINUE, FIRE_AND_PURGE, Count, DetachedTuple, Duration, EveryCount, Trigger
 from tests.windowing.running import Noting, Run
 
 FIELDS = ("value", "at")
@@ -146,6 +146,25 @@ def test_idle_sessions_fire_and_incomplete_slides_of_tuples_stay():
             run.feed(value, 5)
         run.advance(5000)
         assert run.contents == [["a", "b"]]
+
+
+class PurgingBig(Trigger):
+    def on_tuple(self, tup, window):
+        return FIRE_AND_PURGE if tup[0] == "big" else CONTINUE
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "session"])
+def test_a_window_that_was_purged_moves_no_watermark_when_all_streams_are_idle(kind):
+    bolt = noting().with_idle_timeout(Duration.seconds(1)).with_trigger(PurgingBig())
+    bolt = bolt.with_tumbling_window(Duration(10)) if kind == "tumbling" else bolt.with_session_window(Duration(10))
+    with Run(bolt, {"topology.bolts.tuple.timestamp.max.lag.ms": 1_000_000}, FIELDS) as run:
+        run.feed("small", 5)
+        run.feed("big", 5000)
+        run.advance(1000)
+        assert run.contents == [["big"], ["small"]]
+        run.feed("next", 3000)
+        run.advance(1000)
+        assert run.contents == [["big"], ["small"], ["next"]]
 
 
 def test_a_late_tuple_is_acked_and_in_no_window():

@@ -117,7 +117,7 @@ class Sessions(Kind):
 
     def last_end(self) -> int | None:
         """The watermark that has all sessions fire."""
-        ends = [self._end(session) for _, _, session in self._due if not session.is_gone]
+        ends = [self._end(each) for _, _, each in self._due if not each.is_gone and each.content.entries]
         return max(ends) + 1 if ends else None
 
     def _queue(self, session: Session) -> None:

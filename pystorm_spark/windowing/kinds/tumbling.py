@@ -68,7 +68,7 @@ class Tumbling(Kind):
 
     def last_end(self) -> int | None:
         """The time of the last end that holds something."""
-        return self._ends[-1] if self._ends else None
+        return next((end for end in reversed(self._ends) if self._windows[end][0].entries), None)
 
     def advance(self, watermark: int) -> Iterator[Firing]:
         """Move the watermark, which never goes back, and fire in order what it passes."""
