@@ -35,7 +35,19 @@ class Firing:
     aggregate, who executes it reads `totals`, which may raise what the aggregator raises.
     """
 
-    __slots__ = ("_collect", "_entries", "_fold", "_folded", "end", "has_failed", "key", "previous", "start", "timing")
+    __slots__ = (
+        "_collect",
+        "_count",
+        "_entries",
+        "_fold",
+        "_folded",
+        "end",
+        "has_failed",
+        "key",
+        "previous",
+        "start",
+        "timing",
+    )
 
     def __init__(
         self,
@@ -46,6 +58,7 @@ class Firing:
         previous: list[Entry],
         fold: Callable[[], tuple[Totals, int]] | None = None,
         key: Any = None,
+        count: Callable[[], int] | None = None,
     ) -> None:
         self.start, self.end, self.timing = start, end, timing
         self.previous = previous  # the entries of the firing before it; empty where there is an aggregate
@@ -53,6 +66,7 @@ class Firing:
         self.has_failed = False
         self._collect = collect
         self._entries: list[Entry] | None = None
+        self._count = count  # gives the number of entries without collecting them: triggers may ask at each tuple
         self._fold = fold  # gives the accumulators, and the number of entries
         self._folded: tuple[Totals, int] | None = None
 
@@ -79,7 +93,7 @@ class Firing:
     def size(self) -> int:
         """The number of entries."""
         if self._fold is None:
-            return len(self.entries)
+            return len(self.entries) if self._count is None or self._entries is not None else self._count()
         if self._folded is None:
             self._folded = self._fold()
         return self._folded[1]

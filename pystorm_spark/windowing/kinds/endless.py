@@ -59,4 +59,5 @@ class Endless(Kind):
             lambda: list(content.entries),
             content.previous,
             content.folded if self._aggregator is not None else None,
+            count=content.size,
         )

@@ -162,6 +162,7 @@ class Sessions(Kind):
             content.previous,
             content.folded if self._aggregator is not None else None,
             session.key,
+            content.size,
         )
 
     def _fire(self, session: Session, timing: str) -> Iterator[Firing]:

@@ -40,6 +40,10 @@ class Content:
             self.accs[entry.group] = aggregator.apply(acc, entry.value)
         self.entries.append(entry)
 
+    def size(self) -> int:
+        """The number of entries."""
+        return len(self.entries)
+
     def folded(self) -> tuple[dict[Hashable, Any], int]:
         """The accumulators, and the number of entries. Who gives an accumulator away copies it."""
         return self.accs, len(self.entries)

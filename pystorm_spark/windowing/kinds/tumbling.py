@@ -116,4 +116,5 @@ class Tumbling(Kind):
             lambda: list(content.entries),
             self._previous,
             content.folded if self._aggregator is not None else None,
+            count=content.size,
         )

@@ -1,9 +1,12 @@
 """Tumbling windows with triggers, and the one without an end, against a model of lists."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pystorm_spark.windowing.entry import Entry
 from pystorm_spark.windowing.kinds.endless import Endless
+from pystorm_spark.windowing.kinds.sessions import Sessions
 from pystorm_spark.windowing.kinds.tumbling import Tumbling
 from pystorm_spark.windowing.trigger import CONTINUE, FIRE, FIRE_AND_PURGE
 from tests.windowing.kinds.driving import ADDING, Answers, Drive
@@ -104,6 +107,26 @@ def test_the_window_without_an_end_fires_by_its_trigger_alone(answers, steps, fa
             held = []
         assert drive.fired == expected
         assert drive.held == set(held)
+
+
+class Measuring(Answers):
+    """Triggers that ask for the number of tuples, each time that a tuple has entered."""
+
+    def on_tuple(self, trigger, entry, window):
+        assert window.size > 0
+        self.window = window
+        return CONTINUE
+
+
+@pytest.mark.parametrize("new", [lambda triggers: Tumbling(10, triggers), Endless, lambda t: Sessions(10, triggers=t)])
+def test_a_trigger_may_ask_for_the_size_of_a_window_at_a_constant_cost(new):
+    triggers = Measuring()
+    kind = new(triggers)
+    for number in range(3):
+        for _ in kind.add(Entry(None, 5, number)):
+            pass
+    assert triggers.window.size == 3
+    assert triggers.window._entries is None  # the tuples have not been copied
 
 
 def test_the_window_without_an_end_ends_at_the_highest_timestamp():
