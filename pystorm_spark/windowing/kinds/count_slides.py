@@ -114,6 +114,9 @@ class CountSlides(Kind):
         self._since = 0
         first = self._number - self._count + 1 if self._count is not None else self._highest - self._length + 1
         at = self._counted.find((first,))
+        if at == len(self._counted):  # the entry with the highest time has failed, and those after it are too old
+            self._release()
+            return
         firing = Firing(
             None if self._span is None else self._highest - self._span,
             self._highest,

@@ -125,6 +125,21 @@ def test_what_fails_leaves_all_windows(length, in_event_time):
     assert [numbers for *_, numbers in drive.fired] == [[0, 1], [0, 1, 2, 3], [4, 5], [4, 5, 6, 7]]
 
 
+@pytest.mark.parametrize("aggregator", [None, ADDING])
+def test_a_window_of_which_all_tuples_have_failed_does_not_fire(aggregator):
+    drive = Drive(CountSlides(Duration(10), 1, in_event_time=True, aggregator=aggregator), fails={1})
+    for at in (100, 50, 95, 105):
+        drive.add(at)
+    drive.advance(105)
+    assert drive.fired == [
+        (90, 100, "on-time", [0]),  # fails
+        (90, 100, "on-time", [2]),  # nothing was left for the tuple before it, which was too old
+        (95, 105, "on-time", [3]),
+    ]
+    assert drive.failed == {0}
+    assert drive.held == {3}
+
+
 def test_a_value_that_cannot_be_applied_fails_alone_and_does_not_count():
     picky = CombinerAggregator.of(0, lambda acc, value: acc + 1 // (value != 2), lambda acc, other: acc + other)
     drive = Drive(CountSlides(Count(2), 2, in_event_time=True, aggregator=picky), fold=len)
