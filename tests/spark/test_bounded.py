@@ -296,7 +296,7 @@ def test_values_that_spark_would_silently_change_are_an_error(spark, value, coll
     builder.set_spout("sentences", Sentences())
     builder.set_bolt("odd", Emits(value)).shuffle_grouping("sentences")
 
-    with pytest.raises(StormError, match=f"what 'odd' has emitted {told}"):
+    with pytest.raises(StormError, match=f"the output of 'odd' {told}"):
         run_batch(spark, builder.create_topology(), {"sentences": df}, collect, TWO_SLOTS)
 
 
