@@ -20,15 +20,15 @@ PYTEST = $(BIN)/python -m pytest
 OR_NONE = || [ $$? = 5 ]  # ARGS may choose tests of one kind only
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-pure test-no-core test-sanitized demo check format format-check lint types layers bench bench-peers profile torture clean
+.PHONY: help setup test test-pure test-no-core test-sanitized test-debug demo check format format-check lint types layers bench bench-peers profile torture clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Options:'
 	@echo '  PYTHON=python3.12  the Python of .venv'
-	@echo '  ARGS="-k acker -x"  arguments for test, test-pure, test-no-core, test-sanitized, demo, bench, bench-peers,'
-	@echo '                      profile and torture'
+	@echo '  ARGS="-k acker -x"  arguments for test, test-pure, test-no-core, test-sanitized, test-debug, demo,'
+	@echo '                      bench, bench-peers, profile and torture'
 	@echo '  SECS=3600 SEED=7   duration and seed of torture'
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where it is missing
@@ -60,10 +60,13 @@ test-no-core: $(STAMP) ## run the tests of the runtime without its compiled core
 test-sanitized: $(STAMP) ## run the tests of the runtime and of states on a core with AddressSanitizer and UBSan
 	@$(BIN)/python .ci/sanitized.py -n auto -m 'not spark and (not slow or core)' tests/runtime tests/state tests/behaviour tests/interleaving $(ARGS)
 
+test-debug: $(STAMP) ## run the tests of the runtime and of states on a debug build of Python, where there is one
+	@$(BIN)/python .ci/debug_python.py -n auto -m 'not spark and not slow' tests/runtime tests/state $(ARGS)
+
 demo: $(STAMP) ## run a word count on Spark and show it live
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py $(ARGS)
 
-check: format-check lint types layers test test-no-core test-sanitized ## run what CI runs: format, lint, types, layers, all tests
+check: format-check lint types layers test test-no-core test-sanitized test-debug ## run what CI runs: format, lint, types, layers, all tests
 
 format: $(STAMP) ## format the code and sort the imports
 	@$(BIN)/ruff check --quiet --select I --fix .

@@ -34,7 +34,7 @@ PROBE = "from pystorm_spark import _core; print(_core.__file__)"
 def main() -> None:
     """Build the core and run pytest with the arguments on it."""
     runtime = sanitizer_runtime()
-    copy_sources()
+    copy_sources(BUILD)
     problem = build() if runtime else "the C compiler has no AddressSanitizer"
     environment = {**os.environ, **OPTIONS, "LD_PRELOAD": str(runtime), "PYSTORM_SPARK_PURE": "0"}
     problem = problem or start(environment)
@@ -57,15 +57,15 @@ def sanitizer_runtime() -> Path | None:
     return None
 
 
-def copy_sources() -> None:
+def copy_sources(target: Path) -> None:
     """Copy what the tests need, without a core that was built before."""
-    shutil.rmtree(BUILD, ignore_errors=True)
-    BUILD.mkdir(parents=True)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, BUILD / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+            shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
         else:
-            shutil.copy2(ROOT / name, BUILD / name)
+            shutil.copy2(ROOT / name, target / name)
 
 
 def build() -> str:
