@@ -1,8 +1,8 @@
-"""Internal. Transactions: what a bolt with state emits by its timers and ticks, until all of it was executed.
+"""Internal. Transactions: the tuples that a stateful bolt emits by timers and ticks, until other bolts executed them.
 
-A commit that held what the bolt has changed, and not what its emits change elsewhere, would lose these: no spout plays
-them again. So each call of a timer, and each tick, of a bolt with state begins a tree of its own, and a commit waits
-for these trees. With exactly-once one that fails takes all that is not committed back with it.
+No spout replays these tuples. A commit with the bolt's own changes, but without their effects elsewhere, would lose
+the effects. So each timer call and each tick of a stateful bolt begins a tree, and a commit waits for these trees.
+Under exactly-once a failed tree rolls back everything that is not committed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Internal. FedSpout: a spout whose rows Spark tasks bring to its slot, batch by batch; the slot's side of feeding.
+"""Internal. FedSpout: a spout that gets its rows from Spark tasks, batch by batch; the slot's side of feeding.
 
-Spark may run a task several times. So what a task brings is put aside, by partition and attempt; when the job has ended
-the driver says which attempts are its result, and only their rows are released to be emitted. Every job has a number
-of its own, its round, and what belongs to an older one is refused.
+Spark may run a task several times. So the slot sets rows aside by partition and attempt. When the job has ended, the
+driver names the attempts that are its result, and the spout emits only their rows. Each job has a number, its round;
+the slot refuses rows of an older round.
 """
 
 from __future__ import annotations
